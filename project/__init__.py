@@ -1,0 +1,1 @@
+"""The site that ships with Sprocket: settings, addresses and two job types to try."""
