@@ -1,0 +1,1 @@
+"""The test suite; every behaviour on PostgreSQL and on SQLite."""

@@ -1,0 +1,112 @@
+"""Fixtures of the whole suite: the test database and `manage.py` as a real process beside the test."""
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Generator, Iterator
+from pathlib import Path
+from urllib.parse import quote, urlsplit
+
+import pytest
+from django.db import connection, connections
+
+from tests.databases import server_key
+from tests.postgres_server import PostgresServer
+from tests.support import ROOT, ManageProcess
+
+background_key = pytest.StashKey[list[ManageProcess]]()
+
+RunManage = Callable[..., subprocess.CompletedProcess[str]]
+StartManage = Callable[..., ManageProcess]
+
+
+@pytest.fixture(scope="session")
+def database_url_of_test_database(django_db_setup: None) -> str:
+    """The DATABASE_URL with which another process reaches the test database."""
+    name = quote(str(connection.settings_dict["NAME"]))
+    if connection.vendor == "sqlite":
+        return f"sqlite:///{name}"
+    return urlsplit(os.environ["DATABASE_URL"])._replace(path=f"/{name}").geturl()
+
+
+@pytest.fixture
+def manage_environment(database_url_of_test_database: str) -> dict[str, str]:
+    """The environment of a `manage.py` process that works on the test database."""
+    return {
+        **os.environ,
+        "DATABASE_URL": database_url_of_test_database,
+        "DJANGO_SETTINGS_MODULE": "tests.settings",
+        "PYTHONUNBUFFERED": "1",
+    }
+
+
+@pytest.fixture
+def run_manage(manage_environment: dict[str, str], transactional_db: None) -> RunManage:
+    """`run_manage("jobs", "status")` runs a command to its end; its output is in `.stdout` and `.stderr`."""
+
+    def run(
+        *arguments: str, check: bool = True, timeout: float = 120, env: dict[str, str] | None = None
+    ) -> subprocess.CompletedProcess[str]:
+        done = subprocess.run(
+            [sys.executable, "manage.py", *arguments],
+            env=manage_environment | (env or {}),
+            cwd=ROOT,
+            capture_output=True,
+            text=True,
+            timeout=timeout,
+        )
+        if check and done.returncode:
+            command = " ".join(arguments)
+            pytest.fail(f"manage.py {command} exited with {done.returncode}:\n{done.stdout}{done.stderr}")
+        return done
+
+    return run
+
+
+@pytest.fixture
+def start_manage(
+    manage_environment: dict[str, str],
+    transactional_db: None,
+    tmp_path: Path,
+    request: pytest.FixtureRequest,
+) -> Iterator[StartManage]:
+    """`start_manage("runworker")` starts a command beside the test; it is killed when the test ends."""
+    started: list[ManageProcess] = []
+    request.node.stash[background_key] = started
+
+    def start(*arguments: str, env: dict[str, str] | None = None) -> ManageProcess:
+        process = ManageProcess(
+            *arguments,
+            env=manage_environment | (env or {}),
+            output=tmp_path / f"manage-{len(started)}-{arguments[0]}.log",
+        )
+        started.append(process)
+        return process
+
+    yield start
+    for process in started:
+        process.kill_group()
+
+
+@pytest.fixture
+def postgres_server(request: pytest.FixtureRequest, transactional_db: None) -> Iterator[PostgresServer]:
+    """The PostgreSQL server itself, to restart it under a test; skipped where it is not ours to restart."""
+    server = request.config.stash.get(server_key, None)
+    if server is None:
+        pytest.skip("needs a PostgreSQL server of our own")
+    yield server
+    if not server.is_running():
+        server.start()
+    connections.close_all()
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(
+    item: pytest.Item,
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Show what the background processes of a failed test printed."""
+    report = yield
+    if report.failed:
+        for process in item.stash.get(background_key, []):
+            report.sections.append((f"output of {process.title}", process.read_output()))
+    return report

@@ -1,0 +1,46 @@
+"""A pytest plugin: gives the suite its database, before Django reads its settings.
+
+`--database=postgresql` starts a server of its own, or takes the one that DATABASE_URL names;
+`--database=sqlite` uses a file in a temporary folder.
+"""
+
+import os
+import tempfile
+from urllib.parse import quote
+
+import pytest
+
+from tests.postgres_server import PostgresServer
+
+server_key = pytest.StashKey[PostgresServer]()
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption(
+        "--database",
+        choices=["postgresql", "sqlite"],
+        default="postgresql",
+        help="the database to run the tests on (default: postgresql)",
+    )
+
+
+# First, because pytest-django loads the settings in the same hook.
+@pytest.hookimpl(tryfirst=True)
+def pytest_load_initial_conftests(early_config: pytest.Config) -> None:
+    options = early_config.known_args_namespace
+    if options.help or options.version:
+        return
+    if options.database == "sqlite":
+        folder = tempfile.TemporaryDirectory(prefix="sprocket-sqlite-")
+        early_config.add_cleanup(folder.cleanup)
+        os.environ["DATABASE_URL"] = f"sqlite:///{quote(folder.name)}/db.sqlite3"
+    elif not os.environ.get("DATABASE_URL", "").startswith(("postgres", "psql", "pgsql")):
+        server = PostgresServer()
+        early_config.add_cleanup(server.close)
+        early_config.stash[server_key] = server
+        os.environ["DATABASE_URL"] = server.url
+
+
+def pytest_report_header(config: pytest.Config) -> str:
+    of = "our own server" if server_key in config.stash else os.environ["DATABASE_URL"].rsplit("@", 1)[-1]
+    return f"database: {config.getoption('--database')} ({of})"

@@ -1,0 +1,1 @@
+"""An installed app whose job types the tests run."""

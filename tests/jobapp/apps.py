@@ -1,0 +1,6 @@
+from django.apps import AppConfig
+
+
+class TestJobsConfig(AppConfig):
+    name = "tests.jobapp"
+    label = "tests_jobapp"

