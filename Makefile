@@ -1,0 +1,68 @@
+# Everything a developer does here. `make` alone lists it.
+
+PYTHON ?= python3
+VENV   := .venv
+BIN    := $(VENV)/bin
+ARGS   ?=
+
+PACKAGES := $(wildcard jobs videos project tests benchmarks)
+PIP      := $(BIN)/python -m pip install --quiet --disable-pip-version-check
+PYTEST   := $(BIN)/python -m pytest
+
+.DEFAULT_GOAL := help
+.NOTPARALLEL:
+
+help: ## List the targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+run: $(VENV)/.installed ## Set up and start the site with a worker (PORT=8000)
+	@DEBUG=true exec $(BIN)/python -m project.quickstart
+
+test: test-postgresql test-sqlite ## Run the tests on PostgreSQL and on SQLite (ARGS="-k lease" goes to pytest)
+
+test-postgresql: $(VENV)/.installed-dev ## Run the tests on PostgreSQL only
+	$(PYTEST) --database=postgresql $(ARGS)
+
+test-sqlite: $(VENV)/.installed-dev ## Run the tests on SQLite only
+	$(PYTEST) --database=sqlite $(ARGS)
+
+check: export DJANGO_SETTINGS_MODULE = tests.settings
+check: $(VENV)/.installed-dev ## Lint, format, types, import contract, migrations, system checks
+	$(BIN)/ruff check
+	$(BIN)/ruff format --check
+	$(BIN)/mypy $(PACKAGES)
+	$(BIN)/lint-imports
+	$(BIN)/python manage.py makemigrations --check --dry-run
+	$(BIN)/python manage.py check
+
+format: $(VENV)/.installed-dev ## Format the code and mend what ruff can
+	$(BIN)/ruff check --fix
+	$(BIN)/ruff format
+
+bench: $(VENV)/.installed-dev ## Measure the queue beside its peers
+	$(BIN)/python -m benchmarks $(ARGS)
+
+wheel: $(VENV)/.installed-dev ## Build the wheel into dist/
+	$(BIN)/python -m build --wheel
+
+clean: ## Remove what can be made again; data and the secret key stay
+	rm -rf $(VENV) build dist htmlcov .coverage .coverage.* .pytest_cache .mypy_cache .ruff_cache \
+		.import_linter_cache .hypothesis staticfiles
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+$(VENV)/.installed: requirements.txt | $(BIN)/python
+	@echo "Installing what the site needs into $(VENV)…"
+	@$(PIP) -r requirements.txt
+	@touch $@
+
+$(VENV)/.installed-dev: requirements.txt requirements-dev.txt | $(BIN)/python
+	@echo "Installing what tests and checks need into $(VENV)…"
+	@$(PIP) -r requirements-dev.txt
+	@touch $@ $(VENV)/.installed
+
+$(BIN)/python:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+		{ echo "Python 3.11 or newer is needed, as $(PYTHON); name another with: make $(MAKECMDGOALS) PYTHON=…" >&2; exit 2; }
+	@$(PYTHON) -m venv $(VENV) || { rm -rf $(VENV); exit 2; }
+
+.PHONY: help run test test-postgresql test-sqlite check format bench wheel clean
