@@ -1,0 +1,1 @@
+"""The measures: one module for each line of the table of targets."""
