@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 
 from benchmarks import environment
@@ -12,7 +13,6 @@ from benchmarks.effort import Effort
 from benchmarks.ledger import Ledger
 from benchmarks.processes import Workers
 from benchmarks.servers import Postgres, ServerMissing
-from benchmarks.subject import Options
 
 
 class Bench:
@@ -30,12 +30,14 @@ class Bench:
             self._python(contender), contender.module, self._environment(contender), self._log(contender)
         )
 
-    def workers(self, contender: Contender, driver: Driver, options: Options | None = None) -> Workers:
-        """Start the contender's workers."""
+    def workers(
+        self, contender: Contender, driver: Driver, *, environment: Mapping[str, str] | None = None
+    ) -> Workers:
+        """Start the contender's workers, with additions to their environment."""
         return Workers(
-            driver.workers(contender.options if options is None else options),
+            driver.workers(contender.options),
             python=self._python(contender),
-            environment=self._environment(contender),
+            environment={**self._environment(contender), **(environment or {})},
             log=self._log(contender),
         )
 

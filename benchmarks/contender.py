@@ -16,9 +16,14 @@ class Contender:
     module: str
     store: Store
     options: Options = field(default_factory=dict)
+    place: str = ""
 
     def given(self, **options: int | str) -> Contender:
         return replace(self, options={**self.options, **options})
+
+    def at(self, place: str) -> Contender:
+        """The same, in a database of its own."""
+        return replace(self, place=place)
 
     @property
     def label(self) -> str:
@@ -28,8 +33,9 @@ class Contender:
 
     @property
     def key(self) -> str:
-        """One database, one file per subject and store; its configurations share it."""
-        return f"{self.module.rpartition('.')[2]}_{self.store}"
+        """One database, one file per subject, store and place; its configurations share it."""
+        subject = self.module.rpartition(".")[2]
+        return "_".join(filter(None, (subject, self.store, self.place)))
 
 
 SPROCKET = Contender("Sprocket", "benchmarks.sprocket_site.sprocket", "postgresql")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import subprocess
@@ -57,10 +58,8 @@ class Workers:
         self._signal(signal.SIGTERM)
         deadline = time.monotonic() + patience
         for process in self._processes:
-            try:
+            with contextlib.suppress(subprocess.TimeoutExpired):
                 process.wait(max(0.0, deadline - time.monotonic()))
-            except subprocess.TimeoutExpired:
-                pass
         self.kill()
 
     def kill(self) -> None:
@@ -71,10 +70,8 @@ class Workers:
 
     def _signal(self, number: signal.Signals) -> None:
         for process in self._processes:
-            try:
+            with contextlib.suppress(ProcessLookupError):
                 os.killpg(process.pid, number)
-            except ProcessLookupError:
-                pass
 
     def footprint(self) -> Footprint:
         """What the processes and all their children hold and have used so far."""
@@ -107,7 +104,7 @@ def _resolve(command: Sequence[str], python: Path) -> list[str]:
 
 
 def _all_pids() -> list[int]:
-    return [int(entry) for entry in os.listdir("/proc") if entry.isdigit()]
+    return [int(entry.name) for entry in Path("/proc").iterdir() if entry.name.isdigit()]
 
 
 def _read_stat(pid: int) -> _Stat | None:

@@ -1,8 +1,8 @@
 """Drain: how fast workers empty a backlog of no-op jobs.
 
 The clock starts when every worker process has run its first job (start-up is excluded) and stops when the
-ledger holds every job and the queue's own books say that nothing is left. A subject that needs longer than the
-limit is stopped, and what it ran until then counts.
+ledger holds every job and the queue's own books say that nothing is left. A subject that needs longer than
+the limit is stopped, and what it ran until then counts.
 """
 
 from __future__ import annotations
