@@ -1,0 +1,84 @@
+"""A durable job queue that lives in the site's own database.
+
+The public face is loaded on first use, so that `from jobs import …` works from any module at any time.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from jobs.exceptions import (
+        EnqueueRefused,
+        InvalidPayload,
+        JobStopped,
+        LeaseLost,
+        PermanentFailure,
+        QueueFull,
+        RateLimited,
+        RetryLater,
+        UnknownJobType,
+    )
+    from jobs.lifecycle import cancel, enqueue, enqueue_many, retry
+    from jobs.priorities import HIGH, LOW, NORMAL
+    from jobs.registry import job_type
+    from jobs.overview import snapshot
+    from jobs.worker.context import JobContext
+    from jobs.workflows import Flow, optional, workflow
+
+_HOME = {
+    "EnqueueRefused": "exceptions",
+    "InvalidPayload": "exceptions",
+    "JobStopped": "exceptions",
+    "LeaseLost": "exceptions",
+    "PermanentFailure": "exceptions",
+    "QueueFull": "exceptions",
+    "RateLimited": "exceptions",
+    "RetryLater": "exceptions",
+    "UnknownJobType": "exceptions",
+    "cancel": "lifecycle",
+    "enqueue": "lifecycle",
+    "enqueue_many": "lifecycle",
+    "retry": "lifecycle",
+    "HIGH": "priorities",
+    "LOW": "priorities",
+    "NORMAL": "priorities",
+    "job_type": "registry",
+    "snapshot": "overview",
+    "JobContext": "worker.context",
+    "Flow": "workflows",
+    "optional": "workflows",
+    "workflow": "workflows",
+}
+
+__all__ = [
+    "HIGH",
+    "LOW",
+    "NORMAL",
+    "EnqueueRefused",
+    "Flow",
+    "InvalidPayload",
+    "JobContext",
+    "JobStopped",
+    "LeaseLost",
+    "PermanentFailure",
+    "QueueFull",
+    "RateLimited",
+    "RetryLater",
+    "UnknownJobType",
+    "cancel",
+    "enqueue",
+    "enqueue_many",
+    "job_type",
+    "optional",
+    "retry",
+    "snapshot",
+    "workflow",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOME:
+        raise AttributeError(f"module 'jobs' has no attribute {name!r}")
+    return getattr(import_module(f"jobs.{_HOME[name]}"), name)

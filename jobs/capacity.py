@@ -1,0 +1,69 @@
+"""How many jobs may be enqueued: the depth of the whole queue, and the rate of one submitter."""
+
+from __future__ import annotations
+
+import logging
+import time
+from dataclasses import dataclass
+
+from django.db.models import F
+
+from jobs import conf, database
+from jobs.exceptions import QueueFull, RateLimited
+from jobs.models import Job, Status, SubmissionWindow
+
+log = logging.getLogger("jobs.capacity")
+
+_TRUST_PER_ROW = 10e-6
+"""A count is believed for ten microseconds per row it counted: exact for small queues, cheap for large ones."""
+_WARN_EVERY = 60.0
+
+
+@dataclass
+class _Estimate:
+    depth: int = 0
+    counted_at: float = float("-inf")
+    warned_at: float = float("-inf")
+
+
+_estimate = _Estimate()
+
+
+def reserve(count: int) -> None:
+    """Raise QueueFull when `count` more jobs would not fit under MAX_DEPTH."""
+    limits = conf.current()
+    now = time.monotonic()
+    if now - _estimate.counted_at >= _estimate.depth * _TRUST_PER_ROW:
+        _estimate.depth = count_active(up_to=limits.max_depth + 1)
+        _estimate.counted_at = time.monotonic()
+    if _estimate.depth + count > limits.max_depth:
+        _estimate.counted_at = float("-inf")
+        raise QueueFull(_estimate.depth, limits.max_depth)
+    _estimate.depth += count
+    if _estimate.depth > limits.warn_depth and now - _estimate.warned_at > _WARN_EVERY:
+        _estimate.warned_at = now
+        log.warning("queue depth %d is above WARN_DEPTH %d", _estimate.depth, limits.warn_depth)
+
+
+def count_active(*, up_to: int) -> int:
+    """Active jobs, counted no further than `up_to`."""
+    total = 0
+    for status, extra in ((Status.PENDING, {}), (Status.WAITING, {"blocked": False}), (Status.PROCESSING, {})):
+        total += Job.objects.filter(status=status, **extra).order_by()[: up_to - total].count()
+        if total >= up_to:
+            return total
+    return total
+
+
+def count_submission(submitter: str, count: int) -> None:
+    """Raise RateLimited when this submitter has used up its minute. The counter's row makes racing requests queue up."""
+    limit = conf.current().submitter_rate
+    if not submitter or not limit:
+        return
+    now = database.read_clock()
+    minute = now.replace(second=0, microsecond=0)
+    with database.atomic():
+        window, _ = SubmissionWindow.objects.get_or_create(submitter=submitter, minute=minute)
+        room = SubmissionWindow.objects.filter(pk=window.pk, count__lte=limit - count)
+        if not room.update(count=F("count") + count):
+            raise RateLimited(submitter, limit, retry_after=60 - now.second)

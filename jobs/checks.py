@@ -1,0 +1,45 @@
+"""System checks: an invalid setting is refused at start-up, a doubtful database is pointed out."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from django.conf import settings
+from django.core.checks import CheckMessage, Error, Warning, register
+from django.core.checks import Tags as CheckTags
+
+from jobs import conf
+
+
+@register()
+def check_settings(**kwargs: Any) -> list[CheckMessage]:
+    return [
+        Error(problem, hint="See jobs/conf.py for every setting and its default.", id="jobs.E001")
+        for problem in conf.find_problems(getattr(settings, "JOBS", {}))
+    ]
+
+
+@register(CheckTags.database)
+def check_database(databases: Sequence[str] | None = None, **kwargs: Any) -> list[CheckMessage]:
+    from jobs.database import alias, connection
+
+    if not databases or alias() not in databases:
+        return []
+    conn = connection()
+    if conn.vendor == "postgresql":
+        return []
+    if conn.vendor != "sqlite":
+        return [Error(f"Jobs cannot live in {conn.vendor}; use PostgreSQL or SQLite.", id="jobs.E002")]
+    with conn.cursor() as cursor:
+        cursor.execute("PRAGMA journal_mode")
+        mode = cursor.fetchone()[0]
+    if mode in ("wal", "memory"):
+        return []
+    return [
+        Warning(
+            f"SQLite runs in journal mode {mode!r}: readers and workers block each other.",
+            hint="Add OPTIONS={'init_command': 'PRAGMA journal_mode=WAL;', 'transaction_mode': 'IMMEDIATE'}.",
+            id="jobs.W001",
+        )
+    ]

@@ -1,0 +1,102 @@
+"""The one place that knows which database holds the jobs, and how PostgreSQL and SQLite differ."""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from datetime import datetime, timedelta
+from typing import Any, TypeVar
+
+from django.db import OperationalError, connections, router, transaction
+from django.db.backends.base.base import BaseDatabaseWrapper
+from django.db.models import DateTimeField, ExpressionWrapper
+from django.db.models.functions import Now
+
+T = TypeVar("T")
+
+SWEEP_LOCK = 0x53505257  # one sweep at a time across the fleet
+SESSION_LOCK_CLASS = 0x5350524B  # one lock per living worker
+
+
+def alias() -> str:
+    from jobs.models import Job
+
+    return router.db_for_write(Job)
+
+
+def connection() -> BaseDatabaseWrapper:
+    return connections[alias()]
+
+
+def is_postgres() -> bool:
+    return connection().vendor == "postgresql"
+
+
+@contextmanager
+def atomic() -> Iterator[None]:
+    """A short transaction on the jobs' database; on SQLite it takes the write lock at once (BEGIN IMMEDIATE)."""
+    conn = connection()
+    if conn.vendor == "sqlite" and not conn.in_atomic_block:
+        conn.ensure_connection()
+        before = conn.transaction_mode  # type: ignore[attr-defined]
+        conn.transaction_mode = "IMMEDIATE"  # type: ignore[attr-defined]
+        try:
+            with transaction.atomic(using=conn.alias):
+                yield
+        finally:
+            conn.transaction_mode = before  # type: ignore[attr-defined]
+    else:
+        with transaction.atomic(using=conn.alias):
+            yield
+
+
+def on_commit(action: Callable[[], Any]) -> None:
+    transaction.on_commit(action, using=alias())
+
+
+def when_unlocked(action: Callable[[], T], *, attempts: int = 8) -> T:
+    """Run a whole transaction again when SQLite's lock, or a deadlock, refused it.
+
+    SQLite's own busy handler is not fair, so the pauses are random and grow.
+    """
+    for attempt in range(attempts):
+        try:
+            return action()
+        except OperationalError as error:
+            refused = "locked" in str(error) or "deadlock" in str(error)
+            if not refused or connection().in_atomic_block or attempt == attempts - 1:
+                raise
+            time.sleep(random.uniform(0.005, 0.02) * 2**attempt)
+    raise AssertionError("unreachable")
+
+
+def now_plus(delta: timedelta) -> ExpressionWrapper:
+    """A moment by the database's clock, the only clock that counts."""
+    return ExpressionWrapper(Now() + delta, output_field=DateTimeField())
+
+
+def now_minus(delta: timedelta) -> ExpressionWrapper:
+    return ExpressionWrapper(Now() - delta, output_field=DateTimeField())
+
+
+def read_clock() -> datetime:
+    """What the database's clock says."""
+    if is_postgres():
+        return fetch("SELECT statement_timestamp()")[0][0]
+    text = fetch("SELECT strftime('%%Y-%%m-%%d %%H:%%M:%%f+00:00', 'now')")[0][0]
+    return datetime.fromisoformat(text)
+
+
+def fetch(sql: str, params: list[Any] | tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
+    with connection().cursor() as cursor:
+        cursor.execute(sql, params)
+        return cursor.fetchall()
+
+
+def try_sweep_lock() -> bool:
+    """Inside a transaction: True for one sweeper at a time. On SQLite the transaction itself is that lock."""
+    if not is_postgres():
+        return True
+    return bool(fetch("SELECT pg_try_advisory_xact_lock(%s)", [SWEEP_LOCK])[0][0])

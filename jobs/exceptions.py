@@ -1,0 +1,123 @@
+"""Everything that can go wrong, as facts with the remedy in them.
+
+JobsError
+├── EnqueueRefused            nothing was written
+│   ├── UnknownJobType
+│   ├── InvalidPayload
+│   ├── QueueFull             .retry_after
+│   └── RateLimited           .retry_after
+├── TransitionRefused         the job is not in a state that allows it
+│   ├── LeaseLost             another worker owns the job; stop and report nothing
+│   └── UniqueKeyTaken
+└── WorkerRefused             this worker may not claim
+    ├── UnknownWorker
+    ├── WorkerDisabled
+    ├── WorkerOffline
+    └── WorkerNameTaken
+
+Raised by handlers, to say how the attempt ended: PermanentFailure, RetryLater, JobStopped (and its kind JobTimeout).
+"""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+
+class JobsError(Exception):
+    """Base of every error that the queue itself raises."""
+
+
+class EnqueueRefused(JobsError):
+    """The job was not accepted and nothing was written."""
+
+
+class UnknownJobType(EnqueueRefused):
+    def __init__(self, name: str, known: list[str]) -> None:
+        listed = ", ".join(sorted(known)) or "none"
+        super().__init__(
+            f"No job type is named {name!r}. Registered: {listed}. "
+            "Declare it with @job_type in the job_types.py of an installed app."
+        )
+        self.name = name
+
+
+class InvalidPayload(EnqueueRefused):
+    """The payload is not JSON, or too large."""
+
+
+class QueueFull(EnqueueRefused):
+    def __init__(self, depth: int, limit: int, retry_after: int = 30) -> None:
+        super().__init__(
+            f"The queue holds {depth:,} active jobs and MAX_DEPTH is {limit:,}. "
+            f"Try again in {retry_after} s, or start more workers."
+        )
+        self.retry_after = retry_after
+
+
+class RateLimited(EnqueueRefused):
+    def __init__(self, submitter: str, limit: int, retry_after: int) -> None:
+        super().__init__(
+            f"Submitter {submitter!r} has used its {limit} jobs for this minute. Try again in {retry_after} s."
+        )
+        self.retry_after = retry_after
+
+
+class TransitionRefused(JobsError):
+    """The job is not in a state that allows this change; nothing was changed."""
+
+
+class LeaseLost(TransitionRefused):
+    def __init__(self, job_id: str) -> None:
+        super().__init__(f"Job {job_id}: this lease is over; stop the work and report nothing.")
+        self.job_id = job_id
+
+
+class UniqueKeyTaken(TransitionRefused):
+    """Another active job has this job's unique key."""
+
+
+class WorkerRefused(JobsError):
+    """This worker may not claim jobs now."""
+
+
+class UnknownWorker(WorkerRefused):
+    def __init__(self, worker_id: str) -> None:
+        super().__init__(f"Worker {worker_id} is not registered; register again before claiming.")
+
+
+class WorkerDisabled(WorkerRefused):
+    def __init__(self, name: str) -> None:
+        super().__init__(f"Worker {name} is disabled; an administrator must enable it before it claims jobs.")
+
+
+class WorkerOffline(WorkerRefused):
+    def __init__(self, name: str) -> None:
+        super().__init__(f"Worker {name} counts as offline; send a heartbeat before claiming.")
+
+
+class WorkerNameTaken(WorkerRefused):
+    def __init__(self, name: str) -> None:
+        super().__init__(f"A worker named {name!r} is running already; choose another --name.")
+
+
+class PermanentFailure(Exception):
+    """Raised by a handler: trying again cannot help, so the remaining attempts are skipped."""
+
+
+class RetryLater(Exception):
+    """Raised by a handler: try again after this delay, in place of the usual backoff."""
+
+    def __init__(self, delay: timedelta | float, reason: str = "") -> None:
+        self.delay = delay if isinstance(delay, timedelta) else timedelta(seconds=delay)
+        super().__init__(reason or f"retry in {self.delay}")
+
+
+class JobStopped(BaseException):
+    """Raised inside a handler that must stop now.
+
+    A BaseException, so that a handler's `except Exception` does not swallow it.
+    """
+
+
+class JobTimeout(JobStopped):
+    """The attempt has used the whole timeout of its job type."""

@@ -1,0 +1,194 @@
+"""The workers as a fleet: who is registered, who is alive, who may claim. Proof of death, never suspicion."""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass
+from importlib.metadata import PackageNotFoundError, version
+from itertools import count
+
+from django.db import IntegrityError
+from django.db.models.functions import Now
+
+from jobs import conf, database, processes, wakeup
+from jobs.exceptions import UnknownWorker, WorkerNameTaken
+from jobs.lifecycle.recovering import recover_lost
+from jobs.models import JobTypeState, Worker, WorkerStatus
+
+_NAME_PATIENCE = 15.0
+"""Seconds that a restarted worker waits for its own name, while PostgreSQL finds out that its predecessor is dead."""
+
+
+def current_version() -> str:
+    try:
+        return version("sprocket-queue")
+    except PackageNotFoundError:
+        return "source"
+
+
+def register(
+    *, name: str | None, job_types: Collection[str], capabilities: Collection[str], concurrency: int
+) -> Worker:
+    """This process as a worker. A name whose former process is proven gone is taken over, with its history."""
+    here = processes.this_host()
+    deadline = time.monotonic() + (_NAME_PATIENCE if database.is_postgres() else 0)
+    while True:
+        for candidate in [name] if name else _default_names(here.name):
+            worker = database.when_unlocked(lambda c=candidate: _take_name(c))  # type: ignore[misc]
+            if worker is not None:
+                break
+        else:
+            if time.monotonic() < deadline:
+                time.sleep(0.5)
+                continue
+            raise WorkerNameTaken(name or here.name)
+        break
+    worker.job_types = sorted(job_types)
+    worker.capabilities = sorted(capabilities)
+    worker.concurrency = concurrency
+    worker.save(update_fields=["job_types", "capabilities", "concurrency"])
+    JobTypeState.objects.bulk_create([JobTypeState(name=t) for t in worker.job_types], ignore_conflicts=True)
+    return worker
+
+
+def _default_names(host: str) -> Iterator[str]:
+    yield host
+    for number in count(2):
+        yield f"{host}-{number}"
+
+
+def _take_name(name: str) -> Worker | None:
+    import os
+
+    identity = {
+        "host": str(processes.this_host()),
+        "pid": os.getpid(),
+        "process_start": processes.start_mark(os.getpid()) or "",
+        "lock_key": random.getrandbits(31) if database.is_postgres() and conf.current().session_features else None,
+        "version": current_version(),
+        "status": WorkerStatus.ACTIVE,
+    }
+    with database.atomic():
+        worker = Worker.objects.select_for_update().filter(name=name).first()
+        if worker is None:
+            try:
+                with database.atomic():
+                    worker = Worker.objects.create(name=name, **identity)
+            except IntegrityError:
+                return None
+        else:
+            proof = proof_of_death(worker)
+            if proof is None:
+                return None
+            recover_lost(worker.pk, proof)
+        Worker.objects.filter(pk=worker.pk).update(
+            **identity,
+            registered_at=Now(),
+            last_heartbeat=None,
+            stopped_at=None,
+            draining=False,
+            lock_missing_since=None,
+        )
+    worker.refresh_from_db()
+    return worker
+
+
+def proof_of_death(worker: Worker) -> str | None:
+    """Why this worker's process certainly no longer runs; None when that is not certain."""
+    if worker.stopped_at is not None:
+        return f"worker {worker.name} has said goodbye"
+    here, there = processes.this_host(), processes.Host.parse(worker.host)
+    if here == there and worker.pid is not None:
+        # On the same host the process table knows; its word is final either way.
+        if processes.is_gone(worker.pid, worker.process_start):
+            return f"process {worker.pid} of worker {worker.name} no longer exists"
+        return None
+    if not database.is_postgres() and here.name == there.name and here.boot != there.boot:
+        # A SQLite file is used on one machine only, and that machine has been started again since.
+        return f"the machine of worker {worker.name} has been restarted"
+    if worker.lock_key is not None and database.is_postgres() and _lock_is_free_for_long(worker):
+        return f"the session lock of worker {worker.name} is free"
+    return None
+
+
+def _lock_is_free_for_long(worker: Worker) -> bool:
+    """The lock has been free for the grace that a reconnect needs, and the database has not just been started."""
+    settings = conf.current()
+    (held, long_gone, just_started), *_ = database.fetch(
+        """
+        SELECT EXISTS (SELECT 1 FROM pg_locks l
+                       WHERE l.locktype = 'advisory' AND l.classid = %s AND l.objid = w.lock_key AND l.objsubid = 2
+                         AND l.database = (SELECT oid FROM pg_database WHERE datname = current_database())),
+               coalesce(w.lock_missing_since < statement_timestamp() - %s, false),
+               pg_postmaster_start_time() > statement_timestamp() - %s
+        FROM jobs_worker w WHERE w.id = %s
+        """,
+        [database.SESSION_LOCK_CLASS, settings.session_lock_grace, settings.recovery_grace, worker.pk],
+    )
+    mine = Worker.objects.filter(pk=worker.pk)
+    if held:
+        mine.filter(lock_missing_since__isnull=False).update(lock_missing_since=None)
+    else:
+        mine.filter(lock_missing_since__isnull=True).update(lock_missing_since=Now())
+    return not held and long_gone and not just_started
+
+
+@dataclass(frozen=True)
+class Orders:
+    """What a heartbeat's answer tells the worker to do."""
+
+    drain: bool
+    disabled: bool
+
+
+def heartbeat(worker: Worker, *, busy: bool) -> Orders:
+    """Alive. Brings a worker back from offline, never from disabled."""
+    mine = Worker.objects.filter(pk=worker.pk, pid=worker.pid, process_start=worker.process_start)
+    updated = mine.update(
+        status=WorkerStatus.BUSY if busy else WorkerStatus.IDLE, last_heartbeat=Now(), stopped_at=None
+    )
+    row = mine.values_list("disabled", "draining").first() if updated else None
+    if row is None:
+        raise UnknownWorker(worker.pk)
+    disabled, draining = row
+    return Orders(drain=draining or disabled, disabled=disabled)
+
+
+def lock_regained(worker: Worker) -> None:
+    Worker.objects.filter(pk=worker.pk).update(lock_missing_since=None)
+
+
+def say_goodbye(worker: Worker) -> None:
+    """The process ends by itself: whatever it still holds may be recovered at once."""
+    Worker.objects.filter(pk=worker.pk, pid=worker.pid, process_start=worker.process_start).update(
+        status=WorkerStatus.OFFLINE, stopped_at=Now(), draining=False
+    )
+
+
+def mark_silent_offline() -> list[str]:
+    """Workers not heard of for too long. The condition is part of the update, so a racing heartbeat wins."""
+    silent = Worker.objects.online().silent_for(conf.current().offline_threshold)
+    return [
+        name
+        for pk, name in silent.values_list("pk", "name")
+        if silent.filter(pk=pk).update(status=WorkerStatus.OFFLINE)
+    ]
+
+
+def disable(worker_ids: Collection[str]) -> int:
+    """These claim nothing until somebody enables them again."""
+    return int(Worker.objects.filter(pk__in=worker_ids, disabled=False).update(disabled=True))
+
+
+def enable(worker_ids: Collection[str]) -> int:
+    changed = int(Worker.objects.filter(pk__in=worker_ids, disabled=True).update(disabled=False))
+    if changed:
+        wakeup.on_commit()
+    return changed
+
+
+def drain(worker_ids: Collection[str]) -> int:
+    """Ask these workers to finish what they run and then stop."""
+    return int(Worker.objects.filter(pk__in=worker_ids, stopped_at__isnull=True).update(draining=True))

@@ -1,0 +1,275 @@
+"""→ waiting / pending: accept a job, or refuse it and write nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any
+
+from django.utils import timezone
+
+from jobs import capacity, conf, database, payloads, registry, wakeup
+from jobs.exceptions import EnqueueRefused
+from jobs.models import Job, Status
+from jobs.ulid import new_ulids
+
+
+@dataclass(frozen=True)
+class Terms:
+    """What jobs of one submission have in common."""
+
+    type: str
+    priority: int
+    max_attempts: int
+    delay: float = 0.0
+    run_at: datetime | None = None
+    submitter: str = ""
+    correlation_id: str | None = None
+    workflow_id: str | None = None
+    parent_id: str | None = None
+    blocked: bool = False
+
+
+@dataclass(frozen=True)
+class Draft:
+    """One row to be written."""
+
+    id: str
+    payload: str
+    unique_key: str | None = None
+
+
+def enqueue(
+    type_name: str,
+    payload: Mapping[str, Any] | None = None,
+    /,
+    *,
+    priority: int | None = None,
+    delay: timedelta | float | None = None,
+    run_at: datetime | None = None,
+    unique_key: str | None = None,
+    submitter: str = "",
+    correlation_id: str | None = None,
+    max_attempts: int | None = None,
+    **arguments: Any,
+) -> Job:
+    """Add a job, in the caller's transaction. Returns it; `.created` is False when its unique key was taken.
+
+    The payload is the keyword arguments; a field that is named like an option goes into the dictionary.
+    """
+    terms = make_terms(
+        type_name,
+        priority=priority,
+        delay=delay,
+        run_at=run_at,
+        submitter=submitter,
+        correlation_id=correlation_id,
+        max_attempts=max_attempts,
+    )
+    merged = {**(payload or {}), **arguments}
+    draft = Draft(new_ulids(1)[0], payloads.encode_payload(merged), check_unique_key(unique_key))
+    admit(terms, 1)
+    return insert(terms, draft)
+
+
+def enqueue_many(
+    type_name: str,
+    payloads_: Iterable[Mapping[str, Any]],
+    /,
+    *,
+    priority: int | None = None,
+    delay: timedelta | float | None = None,
+    run_at: datetime | None = None,
+    unique_key: Callable[[Mapping[str, Any]], str] | None = None,
+    submitter: str = "",
+    correlation_id: str | None = None,
+    max_attempts: int | None = None,
+) -> list[str]:
+    """Add one job per payload in one round trip, all or none. Returns their ids in the same order.
+
+    `unique_key` maps a payload to its key; where it is taken, the id of the job that has it is returned.
+    """
+    terms = make_terms(
+        type_name,
+        priority=priority,
+        delay=delay,
+        run_at=run_at,
+        submitter=submitter,
+        correlation_id=correlation_id,
+        max_attempts=max_attempts,
+    )
+    items = list(payloads_)
+    drafts = [
+        Draft(id, payloads.encode_payload(item), check_unique_key(unique_key(item)) if unique_key else None)
+        for id, item in zip(new_ulids(len(items)), items, strict=True)
+    ]
+    if not drafts:
+        return []
+    admit(terms, len(drafts))
+    if unique_key:
+        with database.atomic():
+            return [insert(terms, draft).id for draft in drafts]
+    write(terms, drafts)
+    return [draft.id for draft in drafts]
+
+
+def make_terms(
+    type_name: str,
+    *,
+    priority: int | None = None,
+    delay: timedelta | float | None = None,
+    run_at: datetime | None = None,
+    submitter: str = "",
+    correlation_id: str | None = None,
+    max_attempts: int | None = None,
+) -> Terms:
+    kind = registry.get(type_name)
+    if delay is not None and run_at is not None:
+        raise EnqueueRefused("Give delay or run_at, not both.")
+    if run_at is not None and timezone.is_naive(run_at):
+        raise EnqueueRefused("run_at must carry a time zone.")
+    seconds = delay.total_seconds() if isinstance(delay, timedelta) else float(delay or 0)
+    if not 0 <= seconds < 100 * 366 * 86400:
+        raise EnqueueRefused(f"delay must lie between now and a hundred years from now, not {delay!r}.")
+    attempts = max_attempts or kind.max_attempts or conf.current().max_attempts
+    if attempts < 1:
+        raise EnqueueRefused("max_attempts must be at least 1.")
+    level = kind.priority if priority is None else priority
+    if isinstance(level, bool) or not isinstance(level, int) or not -(2**31) <= level < 2**31:
+        raise EnqueueRefused(f"priority must be a whole number (lower runs first), not {priority!r}.")
+    _check_text("submitter", submitter, 200)
+    _check_text("correlation_id", correlation_id or "", 64)
+    return Terms(type_name, level, attempts, seconds, run_at, submitter, correlation_id)
+
+
+def check_unique_key(key: str | None) -> str | None:
+    if key is not None:
+        if not key:
+            raise EnqueueRefused("unique_key must not be empty; leave it out for a job without one.")
+        _check_text("unique_key", key, 200)
+    return key
+
+
+def _check_text(field: str, text: str, limit: int) -> None:
+    if not isinstance(text, str) or len(text) > limit or "\0" in text:
+        raise EnqueueRefused(f"{field} must be text of at most {limit} characters.")
+
+
+def admit(terms: Terms, count: int) -> None:
+    capacity.reserve(count)
+    capacity.count_submission(terms.submitter, count)
+
+
+def insert(terms: Terms, draft: Draft) -> Job:
+    """Write one row, or find the one that was there first (same unique key, or same derived id)."""
+    for _ in range(10):
+        if write(terms, [draft]):
+            return _as_written(terms, draft)
+        existing = Job.objects.filter(pk=draft.id).first()
+        if existing is None and draft.unique_key is not None:
+            existing = Job.objects.active().filter(unique_key=draft.unique_key).first()
+        if existing is not None:
+            existing.created = False
+            return existing
+        # The job that had the key has ended in between: the key is free again.
+    raise EnqueueRefused(f"The unique key {draft.unique_key!r} changes hands too quickly; try again.")
+
+
+def write(terms: Terms, drafts: Sequence[Draft]) -> int:
+    """One statement; returns how many rows were written. Wake-ups go out when the transaction commits."""
+    writer = _write_postgres if database.is_postgres() else _write_sqlite
+    written = writer(terms, drafts)
+    if written and not terms.blocked:
+        wakeup.on_commit()
+    return written
+
+
+_INSERT = """
+INSERT INTO jobs_job (id, type, payload, priority, max_attempts, submitter, correlation_id,
+                      unique_key, workflow_id, parent_id, blocked, run_at, status)
+"""
+
+
+def _write_postgres(terms: Terms, drafts: Sequence[Draft]) -> int:
+    moment = "%s::timestamptz" if terms.run_at else "statement_timestamp() + %s * interval '1 second'"
+    sql = f"""{_INSERT}
+        SELECT draft.id, %s, draft.payload::jsonb, %s, %s, %s, coalesce(%s, draft.id),
+               draft.unique_key, %s, %s, %s, moment,
+               CASE WHEN %s OR moment > statement_timestamp() THEN 'waiting' ELSE 'pending' END
+        FROM unnest(%s::text[], %s::text[], %s::text[]) AS draft(id, payload, unique_key),
+             (SELECT {moment} AS moment) AS clock
+        ON CONFLICT DO NOTHING"""
+    params = [
+        *_constants(terms),
+        terms.blocked,
+        [draft.id for draft in drafts],
+        [draft.payload for draft in drafts],
+        [draft.unique_key for draft in drafts],
+        terms.run_at or terms.delay,
+    ]
+    with database.connection().cursor() as cursor:
+        cursor.execute(sql, params)
+        return int(cursor.rowcount)
+
+
+def _write_sqlite(terms: Terms, drafts: Sequence[Draft]) -> int:
+    now = "strftime('%%Y-%%m-%%d %%H:%%M:%%f', 'now')"
+    moment = "%s" if terms.run_at else f"CASE %s WHEN 0 THEN {now} ELSE strftime('%%Y-%%m-%%d %%H:%%M:%%f', 'now', %s) END"
+    sql = f"""{_INSERT}
+        SELECT id, type, payload, priority, attempts, submitter, coalesce(correlation, id),
+               unique_key, workflow, parent, blocked, moment,
+               CASE WHEN blocked OR moment > {now} THEN 'waiting' ELSE 'pending' END
+        FROM (SELECT %s AS id, %s AS payload, %s AS unique_key, %s AS type, %s AS priority, %s AS attempts,
+                     %s AS submitter, %s AS correlation, %s AS workflow, %s AS parent, %s AS blocked,
+                     {moment} AS moment)
+        WHERE true ON CONFLICT DO NOTHING"""
+    if terms.run_at:
+        when: list[Any] = [database.connection().ops.adapt_datetimefield_value(terms.run_at)]
+    else:
+        when = [terms.delay, f"+{terms.delay:.3f} seconds"]
+    tail = [*_constants(terms), *when]
+    with database.connection().cursor() as cursor, database.atomic():
+        if len(drafts) == 1:
+            draft = drafts[0]
+            cursor.execute(sql, [draft.id, draft.payload, draft.unique_key, *tail])
+        else:
+            cursor.executemany(sql, [[draft.id, draft.payload, draft.unique_key, *tail] for draft in drafts])
+        return int(cursor.rowcount)
+
+
+def _constants(terms: Terms) -> list[Any]:
+    return [
+        terms.type,
+        terms.priority,
+        terms.max_attempts,
+        terms.submitter,
+        terms.correlation_id,
+        terms.workflow_id,
+        terms.parent_id,
+        terms.blocked,
+    ]
+
+
+def _as_written(terms: Terms, draft: Draft) -> Job:
+    """The new job; what only the database knows (its times) is fetched when somebody asks."""
+    waits = terms.blocked or terms.delay > 0
+    known = {
+        "id": draft.id,
+        "type": terms.type,
+        "priority": terms.priority,
+        "max_attempts": terms.max_attempts,
+        "submitter": terms.submitter,
+        "correlation_id": terms.correlation_id or draft.id,
+        "unique_key": draft.unique_key,
+        "workflow_id": terms.workflow_id,
+        "parent_id": terms.parent_id,
+        "blocked": terms.blocked,
+    }
+    if terms.run_at is None:
+        known["status"] = Status.WAITING if waits else Status.PENDING
+    job: Job = Job.from_db(database.alias(), list(known), list(known.values()))
+    job.created = True
+    return job
+
+

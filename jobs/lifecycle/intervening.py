@@ -1,0 +1,123 @@
+"""What people do to jobs: cancel, retry, discard, change the priority, run now."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+from typing import Any
+
+from django.db import IntegrityError
+from django.db.models.functions import Now
+
+from jobs import database, orchestrator, wakeup
+from jobs.exceptions import TransitionRefused, UniqueKeyTaken
+from jobs.lifecycle.finishing import NO_LEASE, close_attempts
+from jobs.lifecycle.leases import FailureReport, LockedJob, lock
+from jobs.models import ACTIVE, Event, Job, Kind, Outcome, Status
+from jobs.signals import Transition, announce
+
+
+def cancel(job_ids: Collection[str] | str, *, actor: str = "", reason: str = "") -> list[str]:
+    """waiting, pending, processing → cancelled. A running handler is told to stop. Returns what was cancelled."""
+
+    def write() -> list[str]:
+        with database.atomic():
+            rows = [row for row in lock(_as_list(job_ids)).values() if row.status in ACTIVE]
+            ids = [row.id for row in rows]
+            Job.objects.filter(pk__in=ids).update(
+                **NO_LEASE, status=Status.CANCELLED, cancelled_at=Now(), cancelled_because="", blocked=False
+            )
+            running = [row.id for row in rows if row.status == Status.PROCESSING]
+            close_attempts(running, Outcome.CANCELLED, FailureReport("Cancelled", reason or "cancelled"))
+            Event.record(ids, Kind.CANCELLED, actor=actor, detail=reason)
+            _announce(rows, Status.CANCELLED)
+            orchestrator.advance([row.id for row in rows if row.has_dependants])
+            if running:
+                wakeup.on_commit()  # a limited type has room again
+        return ids
+
+    return database.when_unlocked(write)
+
+
+def retry(job_ids: Collection[str] | str, *, actor: str = "") -> list[str]:
+    """failed, cancelled → pending with all attempts ahead, and revive what the failure had cancelled.
+
+    Returns what will run again. A job whose prerequisite has failed is refused: retry the prerequisite.
+    """
+
+    def write() -> list[str]:
+        revived: list[str] = []
+        with database.atomic():
+            rows = [
+                row for row in lock(_as_list(job_ids)).values() if row.status in (Status.FAILED, Status.CANCELLED)
+            ]
+            for row in rows:
+                _put_back(row)
+            Event.record([row.id for row in rows], Kind.RETRIED, actor=actor)
+            _announce(rows, Status.PENDING)
+            orchestrator.refuse_if_doomed([row.id for row in rows])
+            revived = orchestrator.revive([row.id for row in rows])
+            if rows:
+                wakeup.on_commit()
+        return [row.id for row in rows] + revived
+
+    return database.when_unlocked(write)
+
+
+def _put_back(row: LockedJob) -> None:
+    try:
+        with database.atomic():
+            Job.objects.filter(pk=row.id).update(**orchestrator.AFRESH, status=Status.PENDING, run_at=Now())
+    except IntegrityError:
+        raise UniqueKeyTaken(
+            f"Job {row.id}: another active job has the same unique key; wait for it or cancel it first."
+        ) from None
+
+
+def discard(job_ids: Collection[str] | str) -> int:
+    """Delete finished jobs with their attempts and events. Returns how many."""
+    with database.atomic():
+        rows = lock(_as_list(job_ids))
+        live = [row.id for row in rows.values() if row.status in ACTIVE]
+        if live:
+            raise TransitionRefused(f"{len(live)} of these jobs are not finished ({live[0]}); cancel them first.")
+        orchestrator.cut_loose(rows)
+        Job.objects.filter(pk__in=rows).delete()
+    return len(rows)
+
+
+def change_priority(job_ids: Collection[str] | str, priority: int, *, actor: str = "") -> list[str]:
+    """Only jobs that have not started."""
+    return _amend(job_ids, {"priority": priority}, f"priority {priority}", actor)
+
+
+def run_now(job_ids: Collection[str] | str, *, actor: str = "") -> list[str]:
+    """A job that waits for its time becomes pending at once; one that waits for a prerequisite stays."""
+    with database.atomic():
+        rows = lock(_as_list(job_ids))
+        ready = Job.objects.filter(pk__in=rows, status=Status.WAITING, blocked=False)
+        ids = list(ready.values_list("pk", flat=True))
+        Job.objects.filter(pk__in=ids).update(status=Status.PENDING, run_at=Now())
+        Event.record(ids, Kind.CHANGED, actor=actor, detail="run now")
+        _announce([rows[id] for id in ids], Status.PENDING)
+        if ids:
+            wakeup.on_commit()
+    return ids
+
+
+def _amend(job_ids: Collection[str] | str, changes: dict[str, Any], detail: str, actor: str) -> list[str]:
+    with database.atomic():
+        rows = lock(_as_list(job_ids)).values()
+        ids = [row.id for row in rows if row.status in (Status.WAITING, Status.PENDING)]
+        Job.objects.filter(pk__in=ids).update(**changes)
+        Event.record(ids, Kind.CHANGED, actor=actor, detail=detail)
+        if ids:
+            wakeup.on_commit()
+    return ids
+
+
+def _announce(rows: Iterable[LockedJob], after: Status) -> None:
+    announce([Transition(row.id, row.type, row.status, after, row.workflow_id) for row in rows])
+
+
+def _as_list(job_ids: Collection[str] | str) -> list[str]:
+    return [job_ids] if isinstance(job_ids, str) else list(job_ids)

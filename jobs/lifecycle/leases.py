@@ -1,0 +1,115 @@
+"""The lease: the proof that a worker holds a job now. Every write about a running job demands it."""
+
+from __future__ import annotations
+
+import traceback as tracebacks
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any
+
+from django.db.models.functions import Now
+
+from jobs.exceptions import LeaseLost
+from jobs.models import Job, Status
+
+
+@dataclass(frozen=True, slots=True)
+class Lease:
+    job_id: str
+    token: int
+    worker_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class ClaimedJob:
+    """What a worker needs to run a job."""
+
+    lease: Lease
+    type: str
+    payload: dict[str, Any]
+    attempt: int
+    max_attempts: int
+    correlation_id: str
+    priority: int
+    submitter: str
+    workflow_id: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class FailureReport:
+    """How an attempt ended badly."""
+
+    type: str
+    message: str
+    traceback: str = ""
+    permanent: bool = False
+    retry_in: timedelta | None = None
+
+    @classmethod
+    def of(cls, error: BaseException, *, permanent: bool = False, retry_in: timedelta | None = None) -> FailureReport:
+        return cls(
+            type=type(error).__qualname__,
+            message=str(error) or type(error).__qualname__,
+            traceback="".join(tracebacks.format_exception(error)),
+            permanent=permanent,
+            retry_in=retry_in,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class LockedJob:
+    """A row under lock: nothing about it changes until this transaction ends."""
+
+    id: str
+    type: str
+    status: str
+    lease_token: int
+    worker_id: str | None
+    attempt_number: int
+    max_attempts: int
+    claim_expires_at: datetime | None
+    has_dependants: bool
+    workflow_id: str | None
+    now: datetime
+    """The database's clock when the lock was asked for, so never ahead of the lock."""
+
+    def is_under(self, lease: Lease) -> bool:
+        return (
+            self.status == Status.PROCESSING
+            and self.lease_token == lease.token
+            and self.worker_id == lease.worker_id
+        )
+
+
+_COLUMNS = (
+    "id",
+    "type",
+    "status",
+    "lease_token",
+    "worker_id",
+    "attempt_number",
+    "max_attempts",
+    "claim_expires_at",
+    "has_dependants",
+    "workflow_id",
+)
+
+
+def lock(job_ids: Iterable[str]) -> dict[str, LockedJob]:
+    """Lock these rows, always in the order of their ids, and only then read them."""
+    rows = (
+        Job.objects.filter(pk__in=list(job_ids))
+        .order_by("pk")
+        .select_for_update()
+        .values_list(*_COLUMNS, Now())
+    )
+    return {row[0]: LockedJob(*row) for row in rows}
+
+
+def lock_leased(lease: Lease) -> LockedJob:
+    """The locked row of a live lease, or LeaseLost. The token decides."""
+    row = lock([lease.job_id]).get(lease.job_id)
+    if row is None or not row.is_under(lease):
+        raise LeaseLost(lease.job_id)
+    return row

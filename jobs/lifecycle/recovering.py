@@ -1,0 +1,63 @@
+"""processing → pending / failed: take back jobs whose worker is gone. The attempt counts."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+from django.db.models import F
+
+from jobs import database, orchestrator, wakeup
+from jobs.lifecycle.finishing import NO_LEASE, close_attempts
+from jobs.lifecycle.leases import FailureReport, LockedJob, lock
+from jobs.models import Event, Job, Kind, Outcome, Status
+from jobs.signals import Transition, announce
+
+BATCH = 500
+
+
+def recover_expired() -> list[str]:
+    """End the leases whose time is up, by the database's clock. Returns the ids of the jobs."""
+    ids = list(Job.objects.expired().order_by("pk").values_list("pk", flat=True)[:BATCH])
+
+    def still_expired(row: LockedJob) -> bool:
+        # Lock, then check: the lease may have been renewed while the lock was awaited.
+        return row.claim_expires_at is not None and row.claim_expires_at <= row.now
+
+    return _recover(ids, still_expired, "its lease expired")
+
+
+def recover_lost(worker_id: str, reason: str) -> list[str]:
+    """End every lease of a worker that is proven to be gone."""
+    ids = list(Job.objects.leased().filter(worker_id=worker_id).order_by("pk").values_list("pk", flat=True))
+    return _recover(ids, lambda row: row.worker_id == worker_id, reason)
+
+
+def _recover(ids: Iterable[str], is_gone: Callable[[LockedJob], bool], reason: str) -> list[str]:
+    ids = list(ids)
+    if not ids:
+        return []
+    with database.atomic():
+        rows = [row for row in lock(ids).values() if row.status == Status.PROCESSING and is_gone(row)]
+        spent = [row for row in rows if row.attempt_number >= row.max_attempts]
+        alive = [row for row in rows if row.attempt_number < row.max_attempts]
+        _end(alive, Status.PENDING, reason)
+        _end(spent, Status.FAILED, f"{reason}; no attempt is left")
+        orchestrator.advance([row.id for row in spent if row.has_dependants])
+        if rows:
+            wakeup.on_commit()
+    return [row.id for row in rows]
+
+
+def _end(rows: list[LockedJob], status: Status, reason: str) -> None:
+    if not rows:
+        return
+    ids = [row.id for row in rows]
+    failure = FailureReport("WorkerLost", f"The worker is gone: {reason}.")
+    Job.objects.filter(pk__in=ids).update(
+        **NO_LEASE, status=status, lease_token=F("lease_token") + 1, last_error=failure.message
+    )
+    close_attempts(ids, Outcome.LOST, failure)
+    Event.record(ids, Kind.RECOVERED, detail=reason)
+    announce([Transition(row.id, row.type, row.status, status, row.workflow_id, failure.message) for row in rows])
+
+

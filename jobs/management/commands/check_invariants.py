@@ -1,0 +1,21 @@
+"""manage.py check_invariants: print every broken rule; there should be none, ever."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.core.management.base import BaseCommand
+
+from jobs.invariants import broken_rules
+
+
+class Command(BaseCommand):
+    help = "Check every rule that must hold between jobs, attempts, workers and workflows. Exit code 1 if one is broken."
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        broken = broken_rules()
+        for violation in broken:
+            self.stderr.write(str(violation))
+        if broken:
+            raise SystemExit(1)
+        self.stdout.write("Every rule holds.")

@@ -1,0 +1,86 @@
+"""manage.py jobs: look at the queue, retry and cancel."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from typing import Any
+
+from django.core.management.base import BaseCommand, CommandError, CommandParser
+
+from jobs import lifecycle
+from jobs.exceptions import TransitionRefused
+from jobs.models import Job
+from jobs.overview import snapshot
+
+
+class Command(BaseCommand):
+    help = "Show how the queue stands, retry failed jobs, cancel jobs."
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        parser.formatter_class = argparse.RawDescriptionHelpFormatter
+        parser.epilog = """\
+examples:
+  manage.py jobs status                 a table
+  manage.py jobs status --json          the same for scripts
+  manage.py jobs retry 01J… 01J…        failed or cancelled jobs start over with all their attempts
+  manage.py jobs retry --all-failed     every dead letter
+  manage.py jobs cancel 01J…            a running handler is told to stop
+
+exit codes: 0 done · 1 a job could not be changed (the others were) · 2 wrong arguments
+"""
+        commands = parser.add_subparsers(dest="action", required=True, metavar="status|retry|cancel")
+        status = commands.add_parser("status", help="depth, ready, scheduled, processing, failed; per type")
+        status.add_argument("--json", action="store_true", help="machine-readable")
+        retry = commands.add_parser("retry", help="start failed or cancelled jobs over")
+        retry.add_argument("ids", nargs="*", metavar="ID")
+        retry.add_argument("--all-failed", action="store_true", help="every failed job")
+        cancel = commands.add_parser("cancel", help="withdraw jobs that have not ended")
+        cancel.add_argument("ids", nargs="+", metavar="ID")
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        getattr(self, f"_{options['action']}")(options)
+
+    def _status(self, options: dict[str, Any]) -> None:
+        state = snapshot()
+        if options["json"]:
+            self.stdout.write(json.dumps(state, indent=2))
+            return
+        for key in ("depth", "ready", "scheduled", "processing", "failed", "workers"):
+            self.stdout.write(f"{key:<12}{state[key]:>10,}")
+        if state["shutting_down"]:
+            self.stdout.write("every worker is draining or disabled: nothing new is started")
+        elif not state["workers"]:
+            self.stdout.write("no worker is running: start one with manage.py runworker")
+        for name, counts in state["types"].items():
+            listed = "  ".join(f"{status} {count:,}" for status, count in sorted(counts.items()))
+            self.stdout.write(f"  {name:<30} {listed}")
+
+    def _retry(self, options: dict[str, Any]) -> None:
+        if bool(options["ids"]) == options["all_failed"]:
+            raise CommandError("Name the jobs, or say --all-failed.", returncode=2)
+        ids = list(Job.objects.failed().values_list("pk", flat=True)) if options["all_failed"] else options["ids"]
+        self._change("retried", ids, lambda id: lifecycle.retry(id, actor="manage.py"), "is not failed or cancelled")
+
+    def _cancel(self, options: dict[str, Any]) -> None:
+        self._change(
+            "cancelled", options["ids"], lambda id: lifecycle.cancel(id, actor="manage.py"), "has ended already"
+        )
+
+    def _change(self, done: str, ids: list[str], verb: Any, refusal: str) -> None:
+        refused = 0
+        for job_id in ids:
+            try:
+                changed = verb(job_id)
+            except TransitionRefused as error:
+                changed, reason = [], str(error)
+            else:
+                exists = Job.objects.filter(pk=job_id).exists()
+                reason = f"Job {job_id} {refusal}." if exists else f"There is no job {job_id}."
+            if changed:
+                self.stdout.write(f"{done} {job_id}" + (f" and {len(changed) - 1} more" if len(changed) > 1 else ""))
+            else:
+                refused += 1
+                self.stderr.write(reason)
+        if refused:
+            raise SystemExit(1)

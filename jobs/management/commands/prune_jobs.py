@@ -1,0 +1,19 @@
+"""manage.py prune_jobs: delete what is older than RETENTION."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+from django.core.management.base import BaseCommand
+
+from jobs.recovery import prune_jobs, prune_the_rest
+
+
+class Command(BaseCommand):
+    help = "Delete completed and cancelled jobs older than RETENTION. Failed jobs stay. Workers do this every minute too."
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        pruned = prune_jobs(limit=sys.maxsize)
+        prune_the_rest()
+        self.stdout.write(f"{pruned} job(s) deleted.")

@@ -1,0 +1,28 @@
+"""The tables of the queue."""
+
+from jobs.models.attempt import Attempt, Outcome
+from jobs.models.event import Event, Kind
+from jobs.models.job import ACTIVE, DERIVED_STATES, FINISHED, Job, Status
+from jobs.models.job_type_state import JobTypeState
+from jobs.models.submission_window import SubmissionWindow
+from jobs.models.worker import Worker, WorkerKind, WorkerStatus
+from jobs.models.workflow import Prerequisite, Workflow
+
+__all__ = [
+    "ACTIVE",
+    "DERIVED_STATES",
+    "FINISHED",
+    "Attempt",
+    "Event",
+    "Job",
+    "JobTypeState",
+    "Kind",
+    "Outcome",
+    "Prerequisite",
+    "Status",
+    "SubmissionWindow",
+    "Worker",
+    "WorkerKind",
+    "WorkerStatus",
+    "Workflow",
+]

@@ -1,0 +1,79 @@
+"""A worker: a process that claims jobs."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any, ClassVar
+
+from django.db import models
+from django.db.models import Q
+from django.db.models.functions import Now
+
+from jobs.database import now_minus
+from jobs.models.fields import ulid_primary_key
+
+
+class WorkerKind(models.TextChoices):
+    LOCAL = "local", "local (database connection)"
+
+
+class WorkerStatus(models.TextChoices):
+    ACTIVE = "active", "active (registered)"
+    IDLE = "idle"
+    BUSY = "busy"
+    OFFLINE = "offline"
+
+
+class WorkerQuerySet(models.QuerySet["Worker"]):
+    def enabled(self) -> WorkerQuerySet:
+        return self.filter(disabled=False)
+
+    def online(self) -> WorkerQuerySet:
+        return self.exclude(status=WorkerStatus.OFFLINE)
+
+    def silent_for(self, threshold: timedelta) -> WorkerQuerySet:
+        """No heartbeat for this long; one that never sent any is judged by its registration."""
+        limit = now_minus(threshold)
+        return self.filter(
+            Q(last_heartbeat__lt=limit) | Q(last_heartbeat__isnull=True, registered_at__lt=limit)
+        )
+
+    def heard_within(self, period: timedelta) -> WorkerQuerySet:
+        return self.filter(last_heartbeat__gte=now_minus(period))
+
+
+class Worker(models.Model):
+    id = ulid_primary_key()
+    name = models.CharField(max_length=200, unique=True)
+    kind = models.CharField(max_length=10, choices=WorkerKind.choices, default=WorkerKind.LOCAL)
+    status = models.CharField(max_length=10, choices=WorkerStatus.choices, default=WorkerStatus.ACTIVE)
+    disabled = models.BooleanField(default=False, help_text="set and cleared by people only")
+    draining = models.BooleanField(default=False, help_text="asked to finish what it runs and stop")
+
+    host = models.CharField(max_length=200, blank=True, default="", help_text="machine, boot and process namespace")
+    pid = models.IntegerField(null=True, blank=True)
+    process_start = models.CharField(max_length=100, blank=True, default="")
+    lock_key = models.IntegerField(null=True, blank=True, help_text="its PostgreSQL session lock, if it holds one")
+    lock_missing_since = models.DateTimeField(null=True, blank=True)
+
+    job_types = models.JSONField(default=list, help_text="the types it handles")
+    capabilities = models.JSONField(default=list)
+    concurrency = models.IntegerField(default=1)
+    version = models.CharField(max_length=50, blank=True, default="")
+
+    registered_at = models.DateTimeField(db_default=Now())
+    last_heartbeat = models.DateTimeField(null=True, blank=True)
+    stopped_at = models.DateTimeField(null=True, blank=True, help_text="said goodbye")
+
+    objects: ClassVar[Any] = WorkerQuerySet.as_manager()
+
+    class Meta:
+        ordering = ["name"]
+
+    def __str__(self) -> str:
+        return self.name
+
+    @property
+    def state(self) -> str:
+        """What people see: the disabled flag outranks whatever the process says of itself."""
+        return "disabled" if self.disabled else self.status

@@ -1,0 +1,39 @@
+"""What may be stored as a payload or a result: JSON that every supported database accepts, up to a limit."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from jobs import conf
+from jobs.exceptions import InvalidPayload
+
+
+def encode(value: Any, *, what: str = "payload") -> str:
+    """The value as JSON text, or InvalidPayload with the reason."""
+    try:
+        text = json.dumps(value, allow_nan=False, separators=(",", ":"))
+    except (TypeError, ValueError, RecursionError) as error:
+        raise InvalidPayload(
+            f"The {what} is not JSON: {error}. Pass ids and plain values, not objects."
+        ) from None
+    if "\\u0000" in text:
+        raise InvalidPayload(f"The {what} contains a NUL character, which databases do not store.")
+    if "\\ud" in text:
+        # A lone surrogate is valid for json.dumps but not for PostgreSQL.
+        try:
+            json.loads(text).__repr__().encode()
+        except UnicodeEncodeError:
+            raise InvalidPayload(f"The {what} contains a lone surrogate, which is not text.") from None
+    limit = conf.current().payload_max_bytes
+    if len(text) > limit and len(text.encode()) > limit:
+        raise InvalidPayload(
+            f"The {what} has {len(text):,} bytes; the limit is {limit:,}. Store large data elsewhere and pass a reference."
+        )
+    return text
+
+
+def encode_payload(payload: Any) -> str:
+    if not isinstance(payload, dict) or not all(isinstance(key, str) for key in payload):
+        raise InvalidPayload("The payload must be a dictionary with text keys: the handler's keyword arguments.")
+    return encode(payload)

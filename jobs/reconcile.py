@@ -1,0 +1,122 @@
+"""Make the records agree with what exists: dead leases, and artifacts. Jobs under a live lease are never touched."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from django.db import IntegrityError
+from django.db.models import F
+from django.db.models.functions import Now
+
+from jobs import database, orchestrator, recovery, registry, wakeup
+from jobs.fleet import proof_of_death
+from jobs.lifecycle.leases import lock
+from jobs.models import Event, Job, Kind, Status, Worker
+from jobs.registry import JobType
+from jobs.signals import Transition, announce
+
+log = logging.getLogger("jobs.reconcile")
+
+BATCH = 500
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One record that disagrees with the world, and what it becomes."""
+
+    job_id: str
+    type: str
+    status: str
+    becomes: str
+    why: str
+
+    def __str__(self) -> str:
+        return f"{self.type} {self.job_id}: {self.status} → {self.becomes} ({self.why})"
+
+
+def reconcile(*, dry_run: bool = False) -> list[Finding]:
+    """Repair, and return what was (or, in a dry run, would be) changed."""
+    findings = _dead_leases(dry_run=dry_run)
+    for kind in registry.all_types():
+        if kind.artifact:
+            for finding in _artifact_findings(kind):
+                if dry_run or _repair(finding):
+                    findings.append(finding)
+    for finding in findings:
+        log.info("%s%s", "would repair " if dry_run else "repaired ", finding)
+    return findings
+
+
+def _dead_leases(*, dry_run: bool) -> list[Finding]:
+    findings: dict[str, Finding] = {}
+    gone = {
+        worker.pk: proof
+        for worker in Worker.objects.filter(running_jobs__isnull=False).distinct()
+        if (proof := proof_of_death(worker))
+    }
+    for job in Job.objects.leased().filter(worker__in=gone).defer("payload", "result"):
+        findings[job.id] = _recovered(job, gone[str(job.worker_id)])
+    for job in Job.objects.expired().defer("payload", "result"):
+        findings.setdefault(job.id, _recovered(job, "its lease expired"))
+    if not dry_run and findings:
+        changed = {*recovery.bury_the_dead(list(gone)), *recovery.end_expired_leases()}
+        findings = {job_id: finding for job_id, finding in findings.items() if job_id in changed}
+    return list(findings.values())
+
+
+def _recovered(job: Job, why: str) -> Finding:
+    spent = job.attempt_number >= job.max_attempts
+    return Finding(job.id, job.type, job.status, Status.FAILED if spent else Status.PENDING, why)
+
+
+def _artifact_findings(kind: JobType) -> Iterator[Finding]:
+    """Ask the type about every job of it that no worker is running."""
+    assert kind.artifact is not None
+    jobs = Job.objects.filter(type=kind.name).exclude(status=Status.PROCESSING).order_by("pk")
+    last = ""
+    while batch := list(jobs.filter(pk__gt=last).values_list("pk", "status", "payload")[:BATCH]):
+        last = batch[-1][0]
+        for job_id, status, payload in batch:
+            try:
+                exists = kind.artifact(payload)
+            except Exception:
+                log.exception("the artifact check of %s failed for job %s; its record stays as it is", kind.name, job_id)
+                continue
+            if exists and status != Status.COMPLETED:
+                yield Finding(job_id, kind.name, status, Status.COMPLETED, "its artifact exists")
+            elif not exists and status == Status.COMPLETED:
+                yield Finding(job_id, kind.name, status, Status.PENDING, "its artifact is missing")
+
+
+def _repair(finding: Finding) -> bool:
+    """Under the row's lock, and only if the record still says what it said."""
+    try:
+        with database.atomic():
+            row = lock([finding.job_id]).get(finding.job_id)
+            if row is None or row.status != finding.status:
+                return False
+            job = Job.objects.filter(pk=row.id)
+            if finding.becomes == Status.COMPLETED:
+                job.update(
+                    status=Status.COMPLETED,
+                    completed_at=Now(),
+                    progress_percent=100,
+                    blocked=False,
+                    cancelled_at=None,
+                    cancelled_because="",
+                    lease_token=F("lease_token") + 1,
+                )
+            else:
+                job.update(**orchestrator.AFRESH, status=Status.PENDING, run_at=Now())
+            Event.record([row.id], Kind.RECONCILED, detail=finding.why)
+            announce([Transition(row.id, row.type, row.status, finding.becomes, row.workflow_id)])
+            if finding.becomes == Status.COMPLETED and row.has_dependants:
+                orchestrator.revive([row.id])
+                orchestrator.advance([row.id])
+            wakeup.on_commit()
+    except IntegrityError:
+        log.warning("job %s stays %s: another active job has its unique key", finding.job_id, finding.status)
+        return False
+    return True

@@ -1,0 +1,153 @@
+"""The sweep: every worker runs it, one at a time across the fleet.
+
+Every second: due jobs, and proof that a worker is dead. Every minute: everything else.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from django.db.models import Exists, OuterRef
+
+from jobs import conf, database, fleet, orchestrator
+from jobs.lifecycle.recovering import recover_expired, recover_lost
+from jobs.models import ACTIVE, Attempt, Event, Job, Prerequisite, Status, SubmissionWindow, Worker, Workflow
+from jobs.ulid import ulid_floor
+
+log = logging.getLogger("jobs.recovery")
+
+PRUNE_BATCH = 1000
+
+
+@dataclass(frozen=True)
+class Glance:
+    """What one cheap statement tells about the queue."""
+
+    pending: bool
+    next_due: float | None
+    """Seconds until a waiting job's time comes; negative: it has come."""
+    lease_holders: list[str] = field(default_factory=list)
+
+
+def glance() -> Glance:
+    seconds = (
+        "EXTRACT(EPOCH FROM min(run_at) - statement_timestamp())::float8"
+        if database.is_postgres()
+        else "(julianday(min(run_at)) - julianday('now')) * 86400.0"
+    )
+    rows = database.fetch(
+        f"""
+        SELECT EXISTS (SELECT 1 FROM jobs_job WHERE status = 'pending'),
+               (SELECT {seconds} FROM jobs_job WHERE status = 'waiting' AND NOT blocked),
+               NULL
+        UNION ALL
+        SELECT NULL, NULL, worker_id
+        FROM (SELECT DISTINCT worker_id FROM jobs_job WHERE status = 'processing') AS holder
+        """
+    )
+    (pending, next_due, _), *holders = sorted(rows, key=lambda row: row[2] is not None)
+    return Glance(bool(pending), next_due, [row[2] for row in holders])
+
+
+def bury_the_dead(lease_holders: list[str]) -> list[str]:
+    """Take back the jobs of workers that are proven dead. Returns the ids of the jobs."""
+    recovered: list[str] = []
+    for worker in Worker.objects.filter(pk__in=lease_holders):
+        proof = fleet.proof_of_death(worker)
+        if proof is None:
+            continue
+        with database.atomic():
+            if not database.try_sweep_lock():
+                return recovered
+            jobs = recover_lost(worker.pk, proof)
+        if jobs:
+            log.warning("recovered %d job(s): %s", len(jobs), proof)
+        recovered += jobs
+    return recovered
+
+
+def end_expired_leases() -> list[str]:
+    if _database_just_started():
+        return []
+    jobs = recover_expired()
+    if jobs:
+        log.warning("recovered %d job(s): lease expired", len(jobs))
+    return jobs
+
+
+def _database_just_started() -> bool:
+    """While the database was down nobody could renew a lease, so expiry does not count for a while."""
+    if not database.is_postgres():
+        return False
+    grace = conf.current().recovery_grace
+    return bool(database.fetch("SELECT pg_postmaster_start_time() > statement_timestamp() - %s", [grace])[0][0])
+
+
+def mark_offline() -> list[str]:
+    names = fleet.mark_silent_offline()
+    for name in names:
+        log.warning("worker %s is silent and counts as offline; its jobs wait for the end of their leases", name)
+    return names
+
+
+def prune_jobs(*, limit: int = 10 * PRUNE_BATCH) -> int:
+    """Delete completed and cancelled jobs older than RETENTION. Failed jobs stay until someone decides."""
+    pruned = 0
+    while pruned < limit:
+        with database.atomic():
+            batch = _prunable()
+            for model in (Attempt, Event):
+                model._default_manager.filter(job__in=batch)._raw_delete(database.alias())
+            Prerequisite.objects.filter(job__in=batch).delete()
+            Prerequisite.objects.filter(needs__in=batch).delete()
+            Job.objects.filter(parent__in=batch).update(parent=None)
+            Job.objects.filter(pk__in=batch)._raw_delete(database.alias())
+        pruned += len(batch)
+        if len(batch) < PRUNE_BATCH:
+            break
+    return pruned
+
+
+def _prunable() -> list[str]:
+    """Read in the order of the ids, which carry the time of creation: no index of its own is needed."""
+    retention = conf.current().retention
+    oldest_kept = database.now_minus(retention)
+    created_before = ulid_floor((database.read_clock() - retention).timestamp())
+    still_running = Job.objects.filter(workflow=OuterRef("workflow"), status__in=ACTIVE)
+    old = Job.objects.filter(pk__lt=created_before, status__in=(Status.COMPLETED, Status.CANCELLED))
+    old = old.exclude(completed_at__gte=oldest_kept).exclude(cancelled_at__gte=oldest_kept)
+    return list(old.filter(~Exists(still_running)).order_by("pk").values_list("pk", flat=True)[:PRUNE_BATCH])
+
+
+def prune_the_rest() -> int:
+    """Rows that only ever served others: empty workflows, rate counters, workers long gone."""
+    old = database.now_minus(conf.current().retention)
+    empty = Workflow.objects.filter(jobs__isnull=True, created_at__lt=old)
+    windows = SubmissionWindow.objects.filter(minute__lt=database.now_minus(conf.parse_duration("10m")))
+    departed = Worker.objects.filter(stopped_at__lt=old, disabled=False, running_jobs__isnull=True)
+    return sum(group.delete()[0] for group in (empty, windows, departed))
+
+
+STEPS: tuple[Callable[[], object], ...] = (
+    end_expired_leases,
+    mark_offline,
+    orchestrator.promote_due,
+    orchestrator.repair,
+    prune_jobs,
+    prune_the_rest,
+)
+
+
+def sweep() -> bool:
+    """All of it, each step in a transaction of its own. False: another worker is sweeping."""
+    bury_the_dead(glance().lease_holders)
+    for step in STEPS:
+        with database.atomic():
+            if not database.try_sweep_lock():
+                return False
+            step()
+    return True
+
+

@@ -1,0 +1,130 @@
+"""What can be run, under which policy: JobType and the @job_type decorator."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from datetime import timedelta
+from typing import Any, TypeVar
+
+from django.utils.module_loading import autodiscover_modules
+
+from jobs.exceptions import UnknownJobType
+from jobs.priorities import NORMAL
+
+Handler = Callable[..., Any]
+H = TypeVar("H", bound=Handler)
+
+
+@dataclass(frozen=True)
+class JobType:
+    """A registered handler with its policy."""
+
+    name: str
+    handler: Handler
+    concurrency: int | None = None
+    """How many may run at once in the whole fleet; None: as many as there are workers."""
+    max_attempts: int | None = None
+    timeout: timedelta | None = None
+    """A hard limit on one attempt."""
+    priority: int = NORMAL
+    requires: frozenset[str] = frozenset()
+    """Capabilities a worker must have."""
+    prefers: str | None = None
+    """A capability (such as gpu) whose idle holders are served first, for a bounded time."""
+    artifact: Callable[[dict[str, Any]], bool] | None = None
+    """Says whether the result of this payload exists already and is valid."""
+    isolate: bool = False
+    """Run in a child process, killed on timeout and cancel."""
+    memory_limit: int | None = None
+    """Bytes of address space the child process may use; needs isolate."""
+    signature: inspect.Signature = field(init=False, compare=False, repr=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "signature", inspect.signature(self.handler))
+        _refuse_nonsense(self)
+
+    def arguments_problem(self, payload: dict[str, Any]) -> str | None:
+        """Why the handler cannot be called with this payload, if it cannot."""
+        try:
+            self.signature.bind(None, **payload)
+        except TypeError as error:
+            return f"{self.name}{self.signature} does not fit the payload: {error}"
+        return None
+
+
+def _refuse_nonsense(kind: JobType) -> None:
+    if not kind.name or len(kind.name) > 100:
+        raise ValueError(f"A job type's name has 1 to 100 characters, not {kind.name!r}.")
+    if kind.concurrency is not None and kind.concurrency < 1:
+        raise ValueError(f"{kind.name}: concurrency must be at least 1 (pause the type to stop it).")
+    if kind.max_attempts is not None and kind.max_attempts < 1:
+        raise ValueError(f"{kind.name}: max_attempts must be at least 1.")
+    if kind.timeout is not None and kind.timeout <= timedelta(0):
+        raise ValueError(f"{kind.name}: timeout must be longer than zero.")
+    if kind.memory_limit is not None and not kind.isolate:
+        raise ValueError(f"{kind.name}: memory_limit needs isolate=True.")
+
+
+_types: dict[str, JobType] = {}
+
+
+def job_type(
+    name: str,
+    *,
+    concurrency: int | None = None,
+    max_attempts: int | None = None,
+    timeout: timedelta | None = None,
+    priority: int = NORMAL,
+    requires: Iterable[str] = (),
+    prefers: str | None = None,
+    artifact: Callable[[dict[str, Any]], bool] | None = None,
+    isolate: bool = False,
+    memory_limit: int | None = None,
+) -> Callable[[H], H]:
+    """Register the decorated function as the handler of jobs of this type."""
+
+    def register(handler: H) -> H:
+        known = _types.get(name)
+        if known and (known.handler.__module__, known.handler.__qualname__) != (
+            handler.__module__,
+            handler.__qualname__,
+        ):
+            raise ValueError(f"Job type {name!r} is registered already, by {known.handler.__module__}.")
+        _types[name] = JobType(
+            name=name,
+            handler=handler,
+            concurrency=concurrency,
+            max_attempts=max_attempts,
+            timeout=timeout,
+            priority=priority,
+            requires=frozenset(requires),
+            prefers=prefers,
+            artifact=artifact,
+            isolate=isolate,
+            memory_limit=memory_limit,
+        )
+        return handler
+
+    return register
+
+
+def get(name: str) -> JobType:
+    try:
+        return _types[name]
+    except KeyError:
+        raise UnknownJobType(name, list(_types)) from None
+
+
+def find(name: str) -> JobType | None:
+    return _types.get(name)
+
+
+def all_types() -> list[JobType]:
+    return sorted(_types.values(), key=lambda kind: kind.name)
+
+
+def discover() -> None:
+    """Import job_types.py of every installed app, as admin.py is imported."""
+    autodiscover_modules("job_types")

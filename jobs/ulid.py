@@ -1,0 +1,54 @@
+"""Sortable 26-character identifiers (ULID): 48 bits of milliseconds, then 80 bits of chance."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import os
+import threading
+import time
+
+_CROCKFORD = bytes.maketrans(b"ABCDEFGHIJKLMNOPQRSTUVWXYZ234567", b"0123456789ABCDEFGHJKMNPQRSTVWXYZ")
+_TAIL_BITS = 80
+
+_lock = threading.Lock()
+_last_ms = 0
+_last_tail = 0
+
+
+def new_ulid() -> str:
+    return new_ulids(1)[0]
+
+
+def new_ulids(count: int) -> list[str]:
+    """Identifiers in ascending order, also across calls of this process (FIFO within one instant)."""
+    global _last_ms, _last_tail
+    with _lock:
+        now = time.time_ns() // 1_000_000
+        if now > _last_ms:
+            # The top bit stays clear, so that a batch can count up without overflow.
+            _last_ms, _last_tail = now, int.from_bytes(os.urandom(10), "big") >> 1
+        ms, first = _last_ms, _last_tail + 1
+        _last_tail += count
+    head = _head(ms)
+    return [head + _tail(first + offset) for offset in range(count)]
+
+
+def derived_ulid(parent: str, key: str) -> str:
+    """The same identifier for the same parent and key, every time."""
+    digest = hashlib.sha256(f"{parent}\0{key}".encode()).digest()
+    return parent[:10] + _tail(int.from_bytes(digest[:10], "big"))
+
+
+def ulid_floor(unix_seconds: float) -> str:
+    """Smaller than every identifier made at or after this time."""
+    return _head(max(0, int(unix_seconds * 1000))) + "0" * 16
+
+
+def _head(ms: int) -> str:
+    # 50 bits as ten base-32 digits: the two bits above the 48 are zero.
+    return base64.b32encode((ms << 30).to_bytes(10, "big")).translate(_CROCKFORD)[:10].decode()
+
+
+def _tail(value: int) -> str:
+    return base64.b32encode(value.to_bytes(_TAIL_BITS // 8, "big")).translate(_CROCKFORD).decode()

@@ -1,0 +1,1 @@
+"""The worker: claims jobs, runs their handlers, reports how they ended."""

@@ -1,0 +1,126 @@
+"""JobContext: what a handler gets as its first argument."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any
+
+from jobs import payloads
+from jobs.exceptions import JobStopped
+from jobs.lifecycle.leases import ClaimedJob, Lease
+from jobs.lifecycle.running import ProgressReport
+
+if TYPE_CHECKING:
+    from jobs.models import Job
+    from jobs.workflows import After
+
+DRAINING = "draining"
+CANCELLED = "cancelled or lost"
+TIMEOUT = "timeout"
+
+
+class JobContext:
+    """The running job, seen from inside its handler."""
+
+    def __init__(self, claimed: ClaimedJob, *, report: Callable[[ProgressReport], None]) -> None:
+        self._claimed = claimed
+        self._report = report
+        self._stop_reason = ""
+
+    @property
+    def id(self) -> str:
+        return self._claimed.lease.job_id
+
+    @property
+    def lease(self) -> Lease:
+        return self._claimed.lease
+
+    @property
+    def type(self) -> str:
+        return self._claimed.type
+
+    @property
+    def attempt(self) -> int:
+        """1 for the first run."""
+        return self._claimed.attempt
+
+    @property
+    def max_attempts(self) -> int:
+        return self._claimed.max_attempts
+
+    @property
+    def correlation_id(self) -> str:
+        return self._claimed.correlation_id
+
+    @property
+    def submitter(self) -> str:
+        return self._claimed.submitter
+
+    @property
+    def payload(self) -> dict[str, Any]:
+        return self._claimed.payload
+
+    def progress(self, percent: float, *, step: str = "") -> None:
+        """Say how far the work is (0 to 100). Cheap: the worker writes the latest value a few times a second.
+
+        It also proves that the handler is alive, which keeps the lease. Raises JobStopped once the lease is gone.
+        """
+        if not 0 <= percent <= 100:
+            raise ValueError(f"progress is between 0 and 100, not {percent}")
+        if self._stop_reason and self._stop_reason != DRAINING:
+            raise JobStopped(self._stop_reason)
+        self._report(ProgressReport(self.lease, float(percent), step))
+
+    @property
+    def should_stop(self) -> bool:
+        """True as soon as the worker wants this handler to end: drain, cancel, timeout or a lost lease."""
+        return bool(self._stop_reason)
+
+    @property
+    def stop_reason(self) -> str:
+        """"draining" leaves time to finish within the drain timeout; any other reason means: now."""
+        return self._stop_reason
+
+    def raise_if_stopped(self) -> None:
+        """End the handler here if it should stop. A draining job goes back to the queue and loses no attempt."""
+        if self._stop_reason:
+            raise JobStopped(self._stop_reason)
+
+    def stop(self, reason: str) -> None:
+        """Called by the worker. A drain may turn into something more urgent, never the reverse."""
+        if not self._stop_reason or self._stop_reason == DRAINING:
+            self._stop_reason = reason
+
+    def add(
+        self,
+        type_name: str,
+        payload: Mapping[str, Any] | None = None,
+        /,
+        *,
+        key: str | None = None,
+        after: After = (),
+        priority: int | None = None,
+        delay: timedelta | float | None = None,
+        unique_key: str | None = None,
+        max_attempts: int | None = None,
+        **arguments: Any,
+    ) -> Job:
+        """Add a child job. With a `key`, a second attempt of this job finds the child that the first one added.
+
+        Bound to the lease: raises LeaseLost when another worker owns this job by now.
+        """
+        from jobs.lifecycle.enqueueing import Draft, check_unique_key, make_terms
+        from jobs.ulid import new_ulid
+        from jobs.workflows import add_child
+
+        terms = make_terms(
+            type_name,
+            priority=self._claimed.priority if priority is None else priority,
+            delay=delay,
+            submitter=self.submitter,
+            correlation_id=self.correlation_id,
+            max_attempts=max_attempts,
+        )
+        body = payloads.encode_payload({**(payload or {}), **arguments})
+        return add_child(self.lease, terms, Draft(new_ulid(), body, check_unique_key(unique_key)), after, key)

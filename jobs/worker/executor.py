@@ -1,0 +1,233 @@
+"""Runs handlers in threads (or child processes) and keeps each of them from harming the others."""
+
+from __future__ import annotations
+
+import ctypes
+import logging
+import os
+import queue
+import threading
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+from django.db import connections
+
+from jobs import registry
+from jobs.exceptions import JobTimeout
+from jobs.lifecycle.leases import ClaimedJob, FailureReport, Lease
+from jobs.lifecycle.running import ProgressReport
+from jobs.logs import log_context
+from jobs.worker import isolation
+from jobs.worker.context import CANCELLED, DRAINING, TIMEOUT, JobContext
+from jobs.worker.handling import Outcome, run_handler
+
+log = logging.getLogger("jobs.worker")
+
+
+@dataclass
+class Run:
+    """A claimed job on its way through a slot."""
+
+    claimed: ClaimedJob
+    context: JobContext
+    isolated: bool
+    deadline: float | None
+    trusted_until: float
+    """By this worker's own stopwatch: the lease certainly lives until then, even if the database cannot be asked."""
+    thread: int | None = None
+    abandoned: bool = False
+    lock: threading.Lock = field(default_factory=threading.Lock)
+
+
+class Executor:
+    """As many slots as the worker's concurrency; threads are started when they are needed."""
+
+    def __init__(
+        self,
+        concurrency: int,
+        *,
+        lease_seconds: float,
+        on_progress: Callable[[ProgressReport], None],
+        on_outcome: Callable[[Outcome], None],
+        on_free_slot: Callable[[], None],
+        worker_name: str = "",
+    ) -> None:
+        self.concurrency = concurrency
+        self._lease_seconds = lease_seconds
+        self._on_progress = on_progress
+        self._on_outcome = on_outcome
+        self._on_free_slot = on_free_slot
+        self._worker_name = worker_name
+        self._queue: queue.SimpleQueue[Run] = queue.SimpleQueue()
+        self._runs: dict[Lease, Run] = {}
+        self._idle = 0
+        self._threads = 0
+        self._pid = os.getpid()
+
+    # -- slots ---------------------------------------------------------------------------------------------------
+
+    @property
+    def running(self) -> int:
+        return len(self._runs)
+
+    @property
+    def free(self) -> int:
+        return self.concurrency - len(self._runs)
+
+    def leases(self) -> list[Lease]:
+        return list(self._runs)
+
+    def start(self, jobs: Sequence[ClaimedJob], *, claimed_at: float) -> None:
+        """Hand claimed jobs to the threads. `claimed_at`: this worker's stopwatch before it asked for them."""
+        for claimed in jobs:
+            kind = registry.find(claimed.type)
+            timeout = kind.timeout.total_seconds() if kind and kind.timeout else None
+            run = Run(
+                claimed,
+                JobContext(claimed, report=self._on_progress),
+                isolated=bool(kind and kind.isolate),
+                deadline=time.monotonic() + timeout if timeout else None,
+                trusted_until=claimed_at + self._lease_seconds,
+            )
+            self._runs[claimed.lease] = run
+            self._queue.put(run)
+        if self._threads == 0:
+            self._add_thread()
+
+    def relieve(self) -> bool:
+        """Start more threads while jobs wait for one. Returns whether any job was waiting.
+
+        Called a moment after start(): handlers that end at once need one thread only, and no switching between many.
+        """
+        waiting = self._queue.qsize()
+        for _ in range(min(waiting - self._idle, self.concurrency - self._threads)):
+            self._add_thread()
+        return waiting > 0
+
+    def _add_thread(self) -> None:
+        self._threads += 1
+        threading.Thread(target=self._serve, name=f"slot-{self._threads}", daemon=True).start()
+
+    def _serve(self) -> None:
+        while True:
+            self._idle += 1
+            run = self._queue.get()
+            self._idle -= 1
+            try:
+                self._execute(run)
+            except BaseException:
+                # A late stop signal may arrive after the handler has ended; the slot goes on.
+                log.debug("a stop arrived after the handler of %s had ended", run.claimed.lease.job_id, exc_info=True)
+                self._finish(run, None)
+            if run.abandoned:
+                self._threads -= 1
+                return
+
+    # -- one job -------------------------------------------------------------------------------------------------
+
+    def _execute(self, run: Run) -> None:
+        claimed = run.claimed
+        if run.context.stop_reason and run.context.stop_reason != DRAINING:
+            self._finish(run, None)
+            return
+        with log_context(
+            job_id=claimed.lease.job_id,
+            job_type=claimed.type,
+            correlation_id=claimed.correlation_id,
+            worker=self._worker_name,
+        ):
+            if run.isolated:
+                outcome = isolation.run_in_child(run.context)
+            else:
+                with run.lock:
+                    run.thread = threading.get_ident()
+                outcome = run_handler(run.context)
+                if os.getpid() != self._pid:
+                    os._exit(0)  # the handler forked, and this is the child: it has no business in the queue
+                with run.lock:
+                    run.thread = None
+            forget_connections()
+        self._finish(run, outcome)
+
+    def _finish(self, run: Run, outcome: Outcome | None) -> None:
+        if run.abandoned or self._runs.pop(run.claimed.lease, None) is None:
+            return
+        if outcome is not None:
+            self._on_outcome(outcome)
+        self._on_free_slot()
+
+    # -- stopping ------------------------------------------------------------------------------------------------
+
+    def ask_to_drain(self) -> None:
+        for run in list(self._runs.values()):
+            run.context.stop(DRAINING)
+
+    def keep_only(self, alive: set[Lease], *, as_of: float) -> None:
+        """Stop the jobs whose lease is gone. `as_of`: the stopwatch before the database was asked."""
+        for lease, run in list(self._runs.items()):
+            if lease in alive:
+                continue
+            if run.trusted_until - self._lease_seconds > as_of:
+                continue  # claimed after the question was asked
+            self._stop(run, CANCELLED)
+
+    def leases_renewed(self, *, as_of: float) -> None:
+        for run in list(self._runs.values()):
+            run.trusted_until = max(run.trusted_until, as_of + self._lease_seconds)
+
+    def enforce_deadlines(self) -> None:
+        """Stop what has used up its timeout, and what may have lost its lease while the database was out of reach."""
+        now = time.monotonic()
+        for run in list(self._runs.values()):
+            if run.deadline is not None and now > run.deadline:
+                self._stop(run, TIMEOUT)
+            elif now > run.trusted_until:
+                log.error("job %s: its lease could not be renewed in time; stopping it", run.claimed.lease.job_id)
+                self._stop(run, CANCELLED)
+
+    def stop_everything(self) -> list[Lease]:
+        """At the end of a drain: what still runs is given up. Returns the leases to release."""
+        runs = list(self._runs.values())
+        for run in runs:
+            run.context.stop(CANCELLED)
+        isolation.kill_all()
+        self._runs.clear()
+        return [run.claimed.lease for run in runs]
+
+    def _stop(self, run: Run, reason: str) -> None:
+        run.context.stop(reason)
+        if run.isolated:
+            return  # its child is killed by the thread that watches it
+        log.warning("stopping job %s (%s): %s", run.claimed.lease.job_id, run.claimed.type, reason)
+        self._abandon(run, reason)
+
+    def _abandon(self, run: Run, reason: str) -> None:
+        """Free the slot now. The thread is interrupted; should it hang in foreign code, only it is lost."""
+        if self._runs.pop(run.claimed.lease, None) is None:
+            return
+        run.abandoned = True
+        with run.lock:
+            if run.thread is not None:
+                ctypes.pythonapi.PyThreadState_SetAsyncExc(
+                    ctypes.c_ulong(run.thread), ctypes.py_object(JobTimeout)
+                )
+        if reason == TIMEOUT:
+            self._on_outcome(Outcome(run.claimed.lease, failure=timeout_failure(run.claimed.type)))
+        self._on_free_slot()
+
+
+def timeout_failure(type_name: str) -> FailureReport:
+    kind = registry.find(type_name)
+    limit = kind.timeout if kind else None
+    return FailureReport("JobTimeout", f"The attempt took longer than the timeout of {limit}.")
+
+
+def forget_connections() -> None:
+    """The next job starts with fresh connections, in whatever state this one left its own."""
+    for connection in connections.all(initialized_only=True):
+        try:
+            connection.close()
+        except Exception:
+            log.debug("closing a handler's connection failed", exc_info=True)
+        del connections[connection.alias]

@@ -1,0 +1,63 @@
+"""Run one handler and say how it ended. Whatever it raises stays here."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+from dataclasses import dataclass
+from typing import Any
+
+from jobs import payloads, registry
+from jobs.exceptions import InvalidPayload, JobStopped, LeaseLost, PermanentFailure, RetryLater, UnknownJobType
+from jobs.lifecycle.leases import FailureReport, Lease
+from jobs.worker.context import DRAINING, TIMEOUT, JobContext
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """How an attempt ended. Neither failed nor released: completed with this result."""
+
+    lease: Lease
+    result: Any = None
+    failure: FailureReport | None = None
+    released: bool = False
+
+
+def run_handler(context: JobContext) -> Outcome | None:
+    """The outcome to report; None when there is nothing to report because the lease is gone."""
+    lease = context.lease
+    try:
+        return Outcome(lease, result=_call(context))
+    except JobStopped as stop:
+        if context.stop_reason == DRAINING:
+            return Outcome(lease, released=True)
+        if context.stop_reason and context.stop_reason != TIMEOUT:
+            return None
+        return Outcome(lease, failure=FailureReport.of(stop))
+    except LeaseLost as lost:
+        # Its own lease: nothing to report. Another job's (a handler that calls the queue itself): an error as any.
+        return None if lost.job_id == lease.job_id else Outcome(lease, failure=FailureReport.of(lost))
+    except RetryLater as later:
+        return Outcome(lease, failure=FailureReport.of(later, retry_in=later.delay))
+    except (PermanentFailure, UnknownJobType) as final:
+        return Outcome(lease, failure=FailureReport.of(final, permanent=True))
+    except BaseException as error:
+        return Outcome(lease, failure=FailureReport.of(error))
+
+
+def _call(context: JobContext) -> Any:
+    kind = registry.get(context.type)
+    problem = kind.arguments_problem(context.payload)
+    if problem:
+        raise PermanentFailure(problem)
+    if kind.artifact and kind.artifact(context.payload):
+        return None
+    result = kind.handler(context, **context.payload)
+    if inspect.iscoroutine(result):
+        result = asyncio.run(result)
+    if result is not None:
+        try:
+            payloads.encode(result, what="result")
+        except InvalidPayload as error:
+            raise PermanentFailure(f"The work is done but its result cannot be stored. {error}") from None
+    return result

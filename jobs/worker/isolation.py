@@ -1,0 +1,213 @@
+"""isolate=True: the handler runs in a child process of its own, which can be killed and may die without harm.
+
+The parent talks to the child over two pipes, a JSON object a line. Run as `python -m jobs.worker.isolation`, this
+module is the child.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import logging
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from dataclasses import asdict
+from datetime import timedelta
+from typing import IO, Any
+
+from jobs.lifecycle.leases import ClaimedJob, FailureReport, Lease
+from jobs.lifecycle.running import ProgressReport
+from jobs.worker.context import DRAINING, TIMEOUT, JobContext
+from jobs.worker.handling import Outcome, run_handler
+
+log = logging.getLogger("jobs.worker")
+
+_children: set[subprocess.Popen[bytes]] = set()
+_POLL = 0.05
+
+
+# -- the parent ------------------------------------------------------------------------------------------------------
+
+
+def run_in_child(context: JobContext) -> Outcome | None:
+    """Start the child, pass its progress on, kill it when the job must stop. Called in the job's slot thread."""
+    orders_out, orders_in = os.pipe()
+    reports_out, reports_in = os.pipe()
+    child = subprocess.Popen(
+        [sys.executable, "-m", "jobs.worker.isolation", str(orders_out), str(reports_in)],
+        pass_fds=(orders_out, reports_in),
+        start_new_session=True,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)},
+    )
+    _children.add(child)
+    os.close(orders_out)
+    os.close(reports_in)
+    try:
+        with os.fdopen(orders_in, "w") as orders, os.fdopen(reports_out) as reports:
+            return _watch(child, context, orders, reports)
+    finally:
+        _kill(child)
+        child.wait()
+        _children.discard(child)
+
+
+def _watch(child: subprocess.Popen[bytes], context: JobContext, orders: IO[str], reports: IO[str]) -> Outcome | None:
+    found: list[Outcome] = []
+
+    def read_reports() -> None:
+        for line in reports:
+            message = json.loads(line)
+            if "progress" in message:
+                with contextlib.suppress(BaseException):
+                    context.progress(message["progress"], step=message["step"])
+            else:
+                found.append(_outcome_from(message, context.lease))
+
+    reader = threading.Thread(target=read_reports, daemon=True)
+    reader.start()
+    with contextlib.suppress(OSError):
+        _send(orders, _job_to_json(context))
+    told_to_drain = False
+    while reader.is_alive():
+        reader.join(_POLL)
+        reason = context.stop_reason
+        if reason == DRAINING and not told_to_drain:
+            told_to_drain = True
+            with contextlib.suppress(OSError):
+                _send(orders, {"stop": reason})
+        elif reason and reason != DRAINING:
+            _kill(child)
+            child.wait()
+            reader.join(1)
+            break
+    child.wait()
+    if context.stop_reason == TIMEOUT:
+        from jobs.worker.executor import timeout_failure
+
+        return Outcome(context.lease, failure=timeout_failure(context.type))
+    if context.stop_reason and context.stop_reason != DRAINING:
+        return None
+    return found[0] if found else Outcome(context.lease, failure=_death_of(child))
+
+
+def _death_of(child: subprocess.Popen[bytes]) -> FailureReport:
+    code = child.returncode
+    how = f"was killed by signal {signal.Signals(-code).name}" if code < 0 else f"ended with exit code {code}"
+    return FailureReport("ChildDied", f"The child process {how} before it reported a result.")
+
+
+def _kill(child: subprocess.Popen[bytes]) -> None:
+    """The whole process group: whatever the handler started dies with it."""
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        os.killpg(child.pid, signal.SIGKILL)
+
+
+def kill_all() -> None:
+    for child in list(_children):
+        _kill(child)
+
+
+# -- the wire --------------------------------------------------------------------------------------------------------
+
+
+def _send(pipe: IO[str], message: dict[str, Any]) -> None:
+    pipe.write(json.dumps(message) + "\n")
+    pipe.flush()
+
+
+def _job_to_json(context: JobContext) -> dict[str, Any]:
+    return asdict(context._claimed)
+
+
+def _job_from_json(message: dict[str, Any]) -> ClaimedJob:
+    return ClaimedJob(**{**message, "lease": Lease(**message["lease"])})
+
+
+def _outcome_to_json(outcome: Outcome | None) -> dict[str, Any]:
+    if outcome is None:
+        return {"nothing": True}
+    failure = outcome.failure
+    return {
+        "result": outcome.result,
+        "released": outcome.released,
+        "failure": failure
+        and {**asdict(failure), "retry_in": failure.retry_in.total_seconds() if failure.retry_in is not None else None},
+    }
+
+
+def _outcome_from(message: dict[str, Any], lease: Lease) -> Outcome:
+    failure = message.get("failure")
+    if message.get("nothing"):
+        return Outcome(lease, failure=FailureReport("ChildStopped", "The child process stopped without a result."))
+    if failure:
+        wait = failure["retry_in"]
+        failure = FailureReport(**{**failure, "retry_in": None if wait is None else timedelta(seconds=wait)})
+    return Outcome(lease, result=message["result"], failure=failure, released=message["released"])
+
+
+# -- the child -------------------------------------------------------------------------------------------------------
+
+
+def main(orders_fd: int, reports_fd: int) -> None:
+    import django
+
+    _die_with_parent()
+    orders, reports = os.fdopen(orders_fd), os.fdopen(reports_fd, "w")
+    claimed = _job_from_json(json.loads(orders.readline()))
+    django.setup()
+    _limit_memory(claimed.type)
+    write_lock = threading.Lock()
+    last_sent = 0.0
+
+    def report(progress: ProgressReport) -> None:
+        nonlocal last_sent
+        with write_lock:
+            if time.monotonic() - last_sent < 0.1 and progress.percent < 100:
+                return
+            last_sent = time.monotonic()
+            _send(reports, {"progress": progress.percent, "step": progress.step})
+
+    context = JobContext(claimed, report=report)
+
+    def obey() -> None:
+        for line in orders:
+            context.stop(json.loads(line)["stop"])
+        os.killpg(0, signal.SIGKILL)  # the worker is gone: nobody waits for this job any more
+
+    threading.Thread(target=obey, daemon=True).start()
+    pid = os.getpid()
+    outcome = run_handler(context)
+    if os.getpid() != pid:
+        os._exit(0)
+    with write_lock:
+        _send(reports, _outcome_to_json(outcome))
+    os._exit(0)
+
+
+def _die_with_parent() -> None:
+    """Linux kills the child with its worker, even while the handler holds the interpreter."""
+    if sys.platform == "linux":
+        import ctypes
+
+        parent = os.getppid()
+        ctypes.CDLL(None).prctl(1, signal.SIGKILL)  # PR_SET_PDEATHSIG
+        if os.getppid() != parent:
+            os._exit(1)
+
+
+def _limit_memory(type_name: str) -> None:
+    import resource
+
+    from jobs import registry
+
+    limit = registry.get(type_name).memory_limit
+    if limit:
+        resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
+
+
+if __name__ == "__main__":
+    main(int(sys.argv[1]), int(sys.argv[2]))

@@ -1,0 +1,255 @@
+"""The worker's main loop: claim as many jobs as there are free slots, hand them over, wait for a reason to go on."""
+
+from __future__ import annotations
+
+import logging
+import signal
+import threading
+import time
+from collections.abc import Collection
+from dataclasses import dataclass
+from types import FrameType
+
+from django.db import Error as DatabaseError
+
+from jobs import conf, fleet, lifecycle, overview, registry, wakeup
+from jobs.exceptions import WorkerDisabled, WorkerOffline, WorkerRefused
+from jobs.models import Worker
+from jobs.reconcile import reconcile
+from jobs.worker.executor import Executor
+from jobs.worker.patience import Backoff, drop_broken_connections
+from jobs.worker.pulse import Pulse
+from jobs.worker.reporter import Reporter
+
+log = logging.getLogger("jobs.worker")
+
+AWAKE_SECONDS = 0.1
+"""After a wake-up a worker keeps looking for this long, so that hints may be coalesced without a loss."""
+_FIRST_LOOK = 0.005
+_LINGER = 0.003
+"""How long a worker with a few free slots waits for more before it claims, when jobs end quickly."""
+
+
+@dataclass(frozen=True)
+class Options:
+    concurrency: int = 8
+    name: str | None = None
+    types: Collection[str] | None = None
+    exclude_types: Collection[str] = ()
+    capabilities: Collection[str] = ()
+    once: bool = False
+    """Run one job (or find none) and exit."""
+    drain: bool = False
+    """Exit when nothing can be claimed any more."""
+    until_empty: bool = False
+    """Exit when nothing is pending, due or running anywhere."""
+
+    def handled_types(self) -> list[str]:
+        names = {kind.name for kind in registry.all_types()} if self.types is None else set(self.types)
+        return sorted(names - set(self.exclude_types))
+
+
+class WorkerLoop:
+    def __init__(self, options: Options) -> None:
+        self.options = options
+        self._wake = threading.Event()
+        self._stop_requested = 0
+        self._disabled = False
+        self._awake_until = 0.0
+        self._next_look = _FIRST_LOOK
+        self._reporter = Reporter(is_busy=lambda: self._executor.running > 0, on_lost=lambda lease: self._pulse_now())
+        self._executor = Executor(
+            1 if options.once else options.concurrency,
+            lease_seconds=conf.current().claim_duration.total_seconds(),
+            on_progress=self._reporter.progress,
+            on_outcome=self._reporter.outcome,
+            on_free_slot=self._slot_freed,
+            worker_name=options.name or "",
+        )
+
+    # -- life ----------------------------------------------------------------------------------------------------
+
+    def run(self) -> int:
+        """Until told to stop. Returns the exit code."""
+        self._install_signals()
+        self.worker = self._register()
+        reconcile()
+        self._pulse = Pulse(
+            self.worker,
+            self._executor,
+            on_pending=self._wake.set,
+            on_orders=self._obey,
+            on_unknown=self._register_again,
+        )
+        self._ear = wakeup.make_ear(
+            self._wake.set, lock_key=self.worker.lock_key, on_lock=lambda: fleet.lock_regained(self.worker)
+        )
+        self._reporter.start()
+        self._pulse.start()
+        if conf.current().session_features:
+            self._ear.start()
+        log.info(
+            "worker %s is ready: %d slot(s), types %s",
+            self.worker.name,
+            self._executor.concurrency,
+            ", ".join(self.worker.job_types) or "none",
+        )
+        try:
+            self._claim_until_stopped()
+        finally:
+            self._shut_down()
+        return 0
+
+    def _register(self) -> Worker:
+        return fleet.register(
+            name=self.options.name,
+            job_types=self.options.handled_types(),
+            capabilities=self.options.capabilities,
+            concurrency=self._executor.concurrency,
+        )
+
+    def _register_again(self) -> None:
+        """Somebody deleted this worker's record: start over under a new one; the old leases are gone with it."""
+        log.warning("worker %s is no longer registered; registering again", self.worker.name)
+        self.worker = self._pulse.worker = self._register()
+
+    # -- claiming ------------------------------------------------------------------------------------------------
+
+    def _claim_until_stopped(self) -> None:
+        patience = Backoff(0.1, 5.0)
+        while not self._stop_requested:
+            self._wake.clear()
+            try:
+                claimed = self._claim()
+                patience.reset()
+            except (WorkerDisabled, WorkerOffline) as refusal:
+                self._rest(refusal)
+                continue
+            except WorkerRefused as refusal:
+                log.warning("%s", refusal)
+                self._wake.wait(1.0)
+                continue
+            except DatabaseError as error:
+                log.warning("cannot claim (%s); trying again", str(error).strip())
+                drop_broken_connections()
+                patience.wait()
+                continue
+            if claimed:
+                if self.options.once:
+                    break
+                self._after_claim()
+            elif self._is_done():
+                break
+            else:
+                self._wait_for_work()
+
+    def _claim(self) -> bool:
+        free = self._executor.free
+        if free <= 0:
+            return False
+        asked_at = time.monotonic()
+        jobs = lifecycle.claim(self.worker, free)
+        self._executor.start(jobs, claimed_at=asked_at)
+        return bool(jobs)
+
+    def _after_claim(self) -> None:
+        """Let short jobs end before asking for more, and give long ones a thread each."""
+        self._stay_awake()
+        deadline = time.monotonic() + _LINGER
+        while self._executor.free * 2 < self._executor.concurrency and time.monotonic() < deadline:
+            time.sleep(0.001)
+            self._executor.relieve()
+
+    def _wait_for_work(self) -> None:
+        """Full: until a slot is free. Nothing to claim: look again soon, later and later, then sleep until woken."""
+        if self._executor.free <= 0:
+            self._wake.wait(0.002 if self._executor.relieve() else 1.0)
+            return
+        self._executor.relieve()
+        if time.monotonic() < self._awake_until:
+            self._wake.wait(self._next_look)
+            self._next_look *= 2
+        elif self._wake.wait(1.0):
+            self._stay_awake()
+
+    def _stay_awake(self) -> None:
+        self._awake_until = time.monotonic() + AWAKE_SECONDS
+        self._next_look = _FIRST_LOOK
+
+    def _rest(self, refusal: WorkerRefused) -> None:
+        if isinstance(refusal, WorkerOffline):
+            self._pulse_now()
+            self._wake.wait(0.2)
+            return
+        if not self._disabled:
+            log.warning("%s", refusal)
+            self._disabled = True
+        self._wake.wait(1.0)
+
+    def _is_done(self) -> bool:
+        if self._executor.running or not self._reporter.is_clear:
+            return False
+        if self.options.once or self.options.drain:
+            return True
+        return self.options.until_empty and overview.is_empty()
+
+    # -- orders --------------------------------------------------------------------------------------------------
+
+    def _slot_freed(self) -> None:
+        if not self._wake.is_set():
+            self._wake.set()
+
+    def _pulse_now(self) -> None:
+        self._pulse.beat_now()
+
+    def _obey(self, orders: fleet.Orders) -> None:
+        if orders.drain and not orders.disabled:
+            log.info("asked to drain")
+            self._stop_requested = max(1, self._stop_requested)
+            self._wake.set()
+        elif self._disabled and not orders.disabled:
+            log.info("worker %s is enabled again", self.worker.name)
+            self._disabled = False
+            self._wake.set()
+
+    def _install_signals(self) -> None:
+        if threading.current_thread() is threading.main_thread():
+            for number in (signal.SIGTERM, signal.SIGINT):
+                signal.signal(number, self._on_signal)
+
+    def _on_signal(self, number: int, frame: FrameType | None) -> None:
+        self._stop_requested += 1
+        self._wake.set()
+
+    # -- the end -------------------------------------------------------------------------------------------------
+
+    def _shut_down(self) -> None:
+        """Let running jobs finish within the drain timeout (a second signal cuts it short), release the rest, leave."""
+        if self._stop_requested:
+            self._executor.ask_to_drain()
+            log.info("stopping: %d job(s) may finish", self._executor.running)
+        deadline = time.monotonic() + conf.current().drain_timeout.total_seconds()
+        while self._executor.running and self._stop_requested < 2:
+            self._executor.relieve()
+            if self._stop_requested and time.monotonic() > deadline:
+                break
+            self._wake.wait(0.05)
+            self._wake.clear()
+        leftovers = self._executor.stop_everything()
+        if leftovers:
+            log.warning("giving %d unfinished job(s) back to the queue", len(leftovers))
+        self._pulse.stop()
+        self._ear.stop()
+        written = self._reporter.finish(timeout=10)
+        try:
+            lifecycle.release(leftovers, reason="the worker stopped before the job had ended")
+            fleet.say_goodbye(self.worker)
+        except DatabaseError as error:
+            log.warning("could not say goodbye (%s); the jobs are recovered by the others", str(error).strip())
+        log.info(
+            "worker %s stopped: %d completed, %d failed%s",
+            self.worker.name,
+            self._reporter.completed,
+            self._reporter.failed,
+            "" if written else "; some outcomes could not be written",
+        )

@@ -1,0 +1,140 @@
+"""Reports how jobs ended, in batches: one transaction for whatever has ended meanwhile (group commit).
+
+Outcomes are kept until the database has them; progress is only ever the latest value of each job.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections import deque
+from collections.abc import Callable
+
+from django.db import Error as DatabaseError
+
+from jobs import lifecycle
+from jobs.exceptions import LeaseLost
+from jobs.lifecycle.leases import Lease
+from jobs.lifecycle.running import ProgressReport
+from jobs.worker.handling import Outcome
+from jobs.worker.patience import Backoff, drop_broken_connections
+
+log = logging.getLogger("jobs.worker")
+
+LINGER_SECONDS = 0.002
+"""How long the first outcome waits for company while other jobs are running."""
+BATCH = 500
+PROGRESS_SECONDS = 0.5
+
+
+class Reporter:
+    def __init__(self, *, is_busy: Callable[[], bool], on_lost: Callable[[Lease], None]) -> None:
+        self._is_busy = is_busy
+        self._on_lost = on_lost
+        self._outcomes: deque[Outcome] = deque()
+        self._progress: dict[Lease, ProgressReport] = {}
+        self._something = threading.Event()
+        self._stopping = False
+        self._unwritten = 0
+        self._thread = threading.Thread(target=self._run, name="reporter", daemon=True)
+        self.completed = 0
+        self.failed = 0
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def outcome(self, outcome: Outcome) -> None:
+        self._outcomes.append(outcome)
+        if not self._something.is_set():
+            self._something.set()
+
+    def progress(self, report: ProgressReport) -> None:
+        self._progress[report.lease] = report
+
+    @property
+    def is_clear(self) -> bool:
+        """Everything that was reported is in the database."""
+        return not self._outcomes and not self._unwritten
+
+    def finish(self, timeout: float) -> bool:
+        """Write what is left and stop; False when the database did not take it in time."""
+        self._stopping = True
+        self._something.set()
+        self._thread.join(timeout)
+        return not self._thread.is_alive()
+
+    def _run(self) -> None:
+        patience = Backoff(0.1, 5.0)
+        batch: list[Outcome] = []
+        next_progress = 0.0
+        while True:
+            if not batch:
+                self._something.wait(0.1 if self._progress else 0.5)
+                self._something.clear()
+                if self._outcomes and self._is_busy() and len(self._outcomes) < BATCH:
+                    time.sleep(LINGER_SECONDS)
+                self._unwritten = 1
+                while self._outcomes and len(batch) < BATCH:
+                    batch.append(self._outcomes.popleft())
+            try:
+                if batch:
+                    self._write(batch)
+                    batch.clear()
+                self._unwritten = len(self._outcomes)
+                if self._progress and time.monotonic() >= next_progress:
+                    next_progress = time.monotonic() + PROGRESS_SECONDS
+                    self._write_progress()
+                patience.reset()
+            except DatabaseError as error:
+                log.warning("cannot report to the database (%s); trying again", error)
+                drop_broken_connections()
+                patience.wait()
+                continue
+            if self._outcomes:
+                self._something.set()
+            elif self._stopping:
+                return
+
+    def _write(self, batch: list[Outcome]) -> None:
+        """Each kind in its own transaction; what is written leaves the batch, so a later failure repeats nothing."""
+        completed = [outcome for outcome in batch if not outcome.failure and not outcome.released]
+        for lease in lifecycle.complete_many([(outcome.lease, outcome.result) for outcome in completed]):
+            self._lost(lease)
+        self.completed += len(completed)
+        self._drop(batch, completed)
+        released = [outcome for outcome in batch if outcome.released]
+        for lease in lifecycle.release([outcome.lease for outcome in released], reason="the worker drains"):
+            self._lost(lease)
+        self._drop(batch, released)
+        for outcome in list(batch):
+            assert outcome.failure is not None
+            try:
+                status = lifecycle.fail(outcome.lease, outcome.failure)
+                log.warning(
+                    "job %s: %s: %s → %s", outcome.lease.job_id, outcome.failure.type, outcome.failure.message, status
+                )
+            except LeaseLost:
+                self._lost(outcome.lease)
+            self.failed += 1
+            batch.remove(outcome)
+
+    def _drop(self, batch: list[Outcome], written: list[Outcome]) -> None:
+        for outcome in written:
+            self._progress.pop(outcome.lease, None)
+        if len(written) == len(batch):
+            batch.clear()
+        else:
+            batch[:] = [outcome for outcome in batch if outcome not in written]
+
+    def _write_progress(self) -> None:
+        reports = list(self._progress.values())
+        lost = lifecycle.report_progress(reports)
+        for report in reports:
+            if self._progress.get(report.lease) is report:
+                del self._progress[report.lease]
+        for lease in lost:
+            self._on_lost(lease)
+
+    def _lost(self, lease: Lease) -> None:
+        log.warning("job %s: the lease was lost; its outcome is dropped", lease.job_id)
