@@ -91,25 +91,28 @@ def create_account() -> bool:
 
 def serve(port: int, stop_requests: list[int]) -> int:
     """Run web server and worker until one of them ends or someone asks to stop; the exit code says which."""
-    web = start("runserver", "--noreload", f"{HOST}:{port}")
-    # Both in one group apart from ours: Ctrl-C comes here alone, and each child is asked to end once.
-    worker = start("runworker", group=web.pid)
-    children = {"web server": web, "worker": worker}
+    children: dict[str, subprocess.Popen[bytes]] = {}
+    try:
+        children["web server"] = web = start("runserver", "--noreload", f"{HOST}:{port}")
+        # Both in one group apart from ours: Ctrl-C comes here alone, and each child is asked to end once.
+        children["worker"] = start("runworker", group=web.pid)
+        welcomed = False
+        while not stop_requests and not ended(children):
+            if not welcomed and answers(port):
+                print_welcome(port)
+                welcomed = True
+            time.sleep(0.2)
+        if stop_requests:
+            print("\nStopping…", flush=True)
+            return 0
+        print(f"The {' and the '.join(ended(children))} ended by itself; stopping.", file=sys.stderr)
+        return 1
+    finally:
+        stop(list(children.values()), stop_requests)
 
-    welcomed = False
-    while not stop_requests and all(child.poll() is None for child in children.values()):
-        if not welcomed and answers(port):
-            print_welcome(port)
-            welcomed = True
-        time.sleep(0.2)
 
-    dead = [name for name, child in children.items() if child.poll() is not None]
-    if stop_requests:
-        print("\nStopping…", flush=True)
-    else:
-        print(f"The {' and the '.join(dead)} ended by itself; stopping.", file=sys.stderr)
-    stop(list(children.values()), stop_requests)
-    return 0 if stop_requests else 1
+def ended(children: dict[str, subprocess.Popen[bytes]]) -> list[str]:
+    return [name for name, child in children.items() if child.poll() is not None]
 
 
 def start(*arguments: str, group: int = 0) -> subprocess.Popen[bytes]:
