@@ -24,6 +24,7 @@ Measure = Callable[[Bench], list[Finding]]
 MEASURES: dict[str, dict[str, Measure]] = {
     "drain": {
         "drain, 1 process, PostgreSQL": drain.one_process,
+        "drain, 1 process, nobody tuned": drain.as_shipped,
         "drain, best configuration": drain.best_configuration,
         "drain, 1 process, SQLite": drain.sqlite,
     },

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from statistics import median
 from typing import Any, Literal
 
-Verdict = Literal["pass", "MISS", "not measured"]
+Verdict = Literal["pass", "MISS", "no target", "not measured"]
 
 
 @dataclass(frozen=True)
@@ -28,23 +28,28 @@ def not_measured(measure: str, target: str, reason: object) -> Finding:
 
 
 def compare_rates(
-    measure: str, ours: list[float], rival: str, theirs: list[float], *, factor: float, unit: str = "/s"
+    measure: str, ours: list[float], rival: str, theirs: list[float], *, factor: float | None
 ) -> Finding:
-    """Our median rate against a rival's; the target is `factor` times theirs."""
+    """Our median rate against a rival's; the target is `factor` times theirs, or there is none."""
     our_rate, their_rate = median(ours), median(theirs)
     ratio = our_rate / their_rate
-    wanted = f"≥ {factor:.0%} of" if factor < 1 else "≥" if factor == 1 else f"≥ {factor:g} ×"
-    reached = f"{ratio:.0%}" if factor < 1 else f"{ratio:.2f} ×"
-    return judged(
+    reached = f"{ratio:.0%}" if factor and factor < 1 else f"{ratio:.2f} ×"
+    return Finding(
         measure,
-        f"{wanted} {rival}",
-        f"{our_rate:,.0f}{unit} : {their_rate:,.0f}{unit} = {reached}",
-        ratio >= factor,
-        ratio=ratio,
-        factor=factor,
-        ours=ours,
-        theirs=theirs,
+        wanted(rival, factor),
+        f"{our_rate:,.0f}/s : {their_rate:,.0f}/s = {reached}",
+        "no target" if factor is None else "pass" if ratio >= factor else "MISS",
+        {"ratio": ratio, "factor": factor, "ours": ours, "theirs": theirs},
     )
+
+
+def wanted(rival: str, factor: float | None) -> str:
+    """A target in words, such as "≥ 1.5 × PgQueuer"."""
+    if factor is None:
+        return f"beside {rival}"
+    if factor < 1:
+        return f"≥ {factor:.0%} of {rival}"
+    return f"≥ {rival}" if factor == 1 else f"≥ {factor:g} × {rival}"
 
 
 def percentile(values: list[float], share: float) -> float:

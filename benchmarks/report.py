@@ -6,6 +6,7 @@ import json
 import os
 import platform
 import sys
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import asdict
 from datetime import UTC, datetime
@@ -34,10 +35,8 @@ def table(findings: Sequence[Finding]) -> str:
 
 
 def summary(findings: Sequence[Finding]) -> str:
-    counts = {
-        verdict: sum(f.verdict == verdict for f in findings) for verdict in ("pass", "MISS", "not measured")
-    }
-    return ", ".join(f"{count} {verdict}" for verdict, count in counts.items() if count)
+    counts = Counter(finding.verdict for finding in findings)
+    return ", ".join(f"{count} {verdict}" for verdict, count in counts.most_common())
 
 
 def machine() -> dict[str, Any]:

@@ -38,8 +38,8 @@ class Huey:
 
     def workers(self, options: Options) -> list[list[str]]:
         command = ["python", "-m", "huey.bin.huey_consumer", f"{__name__}.huey", "--quiet"]
-        if "workers" in options:
-            command += ["--workers", str(options["workers"]), "--worker-type", "process"]
+        if "threads" in options:
+            command += ["--workers", str(options["threads"]), "--worker-type", "thread"]
         return [command]
 
 
