@@ -58,6 +58,9 @@ class Driver:
     def prepare(self) -> None:
         self._call("prepare")
 
+    def enqueue(self, index: int) -> None:
+        self.enqueue_each(range(index, index + 1))
+
     def enqueue_many(self, indexes: range) -> float:
         """Enqueue the backlog; return the seconds the call took."""
         return float(self._call("enqueue_many", indexes.start, indexes.stop))

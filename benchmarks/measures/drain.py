@@ -45,7 +45,7 @@ class Rival:
 
 
 def one_process(bench: Bench) -> list[Finding]:
-    """One worker process each, with whatever concurrency in it is fastest; PgQueuer with its default batch."""
+    """One worker process each, with the concurrency that suits it best; PgQueuer with its default batch."""
     return _against(
         bench,
         "drain, 1 process, PostgreSQL",
