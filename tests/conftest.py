@@ -5,11 +5,14 @@ import subprocess
 import sys
 from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
+from typing import Any
 from urllib.parse import quote, urlsplit
 
 import pytest
 from django.db import connection, connections
 
+from jobs import capacity, registry, wakeup
+from jobs.invariants import broken_rules
 from tests.databases import server_key
 from tests.postgres_server import PostgresServer
 from tests.support import ROOT, ManageProcess
@@ -18,6 +21,42 @@ background_key = pytest.StashKey[list[ManageProcess]]()
 
 RunManage = Callable[..., subprocess.CompletedProcess[str]]
 StartManage = Callable[..., ManageProcess]
+Declare = Callable[..., registry.JobType]
+
+
+@pytest.fixture(autouse=True)
+def _invariants_hold(request: pytest.FixtureRequest, _django_db_marker: None) -> Iterator[None]:
+    """After every test that uses the database, no rule of the queue is broken."""
+    for fixture in ("transactional_db", "db"):
+        if fixture in request.fixturenames:
+            request.getfixturevalue(fixture)  # first, so that the rows are still there at the end
+            break
+    yield
+    if "_django_db_helper" in request.fixturenames or request.node.get_closest_marker("django_db"):
+        assert broken_rules() == []
+
+
+@pytest.fixture(autouse=True)
+def _process_starts_afresh() -> None:
+    """What a process remembers of its own enqueueing is not carried from test to test."""
+    capacity._estimate = capacity._Estimate()
+    wakeup._last_sent.clear()
+
+
+@pytest.fixture
+def declare() -> Iterator[Declare]:
+    """`declare("here.limited", concurrency=3)` registers a job type of this process until the test ends."""
+    before = dict(registry._types)
+
+    def declare(
+        name: str, handler: Callable[..., object] = lambda job, **payload: None, **policy: Any
+    ) -> registry.JobType:
+        registry.job_type(name, **policy)(handler)
+        return registry.get(name)
+
+    yield declare
+    registry._types.clear()
+    registry._types.update(before)
 
 
 @pytest.fixture(scope="session")
@@ -86,6 +125,18 @@ def start_manage(
     yield start
     for process in started:
         process.kill_group()
+
+
+@pytest.fixture
+def log(tmp_path: Path) -> str:
+    """The file in which the handlers of tests/jobapp write down what they do."""
+    return str(tmp_path / "notes")
+
+
+@pytest.fixture
+def gate(tmp_path: Path) -> Path:
+    """`gate.touch()` lets the handlers go on that wait for it."""
+    return tmp_path / "gate"
 
 
 @pytest.fixture
