@@ -11,7 +11,7 @@ class Effort:
     rounds: int  # how often each subject has its turn
     backlog: int  # jobs in a drain, the same for everyone
     drain_seconds: float  # a slow subject is stopped after this long
-    trial_seconds: float  # the same, while looking for its best configuration
+    trial_seconds: float | None  # the same, in the search for its best configuration; None: no search
     bulk: int  # jobs in one bulk enqueue
     singles: int  # single enqueues per round
     pickups: int  # pick-ups per round
@@ -25,11 +25,11 @@ FULL = Effort(
     name="full",
     rounds=5,
     backlog=20_000,
-    drain_seconds=6,
-    trial_seconds=4,
+    drain_seconds=4,
+    trial_seconds=3,
     bulk=10_000,
     singles=3_000,
-    pickups=100,
+    pickups=50,
     table_rows=1_000_000,
     recoveries=5,
     idle_settle=10,
@@ -40,10 +40,10 @@ QUICK = Effort(
     rounds=1,
     backlog=10_000,
     drain_seconds=2,
-    trial_seconds=1.5,
+    trial_seconds=None,
     bulk=10_000,
-    singles=1_000,
-    pickups=60,
+    singles=500,
+    pickups=40,
     table_rows=100_000,
     recoveries=1,
     idle_settle=4,
