@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from django.db.models import Exists, OuterRef
 
 from jobs import conf, database, fleet, orchestrator
-from jobs.lifecycle.recovering import recover_expired, recover_lost
+from jobs.lifecycle.recovering import expiry_counts, recover_expired, recover_lost
 from jobs.models import ACTIVE, Attempt, Event, Job, Prerequisite, Status, SubmissionWindow, Worker, Workflow
 from jobs.ulid import ulid_floor
 
@@ -69,20 +69,12 @@ def bury_the_dead(lease_holders: list[str]) -> list[str]:
 
 
 def end_expired_leases() -> list[str]:
-    if _database_just_started():
+    if not expiry_counts():
         return []
     jobs = recover_expired()
     if jobs:
         log.warning("recovered %d job(s): lease expired", len(jobs))
     return jobs
-
-
-def _database_just_started() -> bool:
-    """While the database was down nobody could renew a lease, so expiry does not count for a while."""
-    if not database.is_postgres():
-        return False
-    grace = conf.current().recovery_grace
-    return bool(database.fetch("SELECT pg_postmaster_start_time() > statement_timestamp() - %s", [grace])[0][0])
 
 
 def mark_offline() -> list[str]:

@@ -13,12 +13,13 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
 
-from django.db.models import Count, F
+from django.db.models import Count, F, Q
 from django.db.models.functions import Coalesce, Now
 
 from jobs import conf, database, registry
 from jobs.exceptions import UnknownWorker, WorkerDisabled, WorkerOffline
 from jobs.lifecycle.leases import ClaimedJob, Lease
+from jobs.lifecycle.recovering import expiry_counts, recover_expired
 from jobs.models import Job, JobTypeState, Status, Worker, WorkerStatus
 from jobs.signals import Transition, announce
 
@@ -150,11 +151,19 @@ def _locked_running(limits: dict[str, int]) -> dict[str, int]:
     """Live leases per limited type, counted under the lock of the type's row."""
     JobTypeState.objects.bulk_create([JobTypeState(name=name) for name in sorted(limits)], ignore_conflicts=True)
     list(JobTypeState.objects.filter(name__in=limits).order_by("name").select_for_update().values_list("name"))
-    running = Counter[str]()
-    counted = Job.objects.claimed().filter(type__in=limits).values("type").annotate(count=Count("pk")).order_by()
-    for row in counted:
-        running[row["type"]] = row["count"]
-    return {name: running[name] for name in limits}
+    leases = _count_leases(limits)
+    if any(expired for _, expired in leases.values()) and expiry_counts():
+        # They hold no place; so they end here for good, lest a late renewal bring one back beside its successor.
+        recover_expired(limits)
+        leases = _count_leases(limits)
+    return {name: leases.get(name, (0, 0))[0] for name in limits}
+
+
+def _count_leases(types: Iterable[str]) -> dict[str, tuple[int, int]]:
+    """By type: how many leases there are, and how many of them have expired."""
+    late = Count("pk", filter=Q(claim_expires_at__lte=Now()))
+    leased = Job.objects.leased().filter(type__in=list(types)).order_by().values_list("type")
+    return {name: (held, expired) for name, held, expired in leased.annotate(held=Count("pk"), late=late)}
 
 
 def _with_patience(name: str, room: Room, me: Worker) -> Room:
@@ -171,7 +180,8 @@ def _with_patience(name: str, room: Room, me: Worker) -> Room:
         .exclude(pk=me.pk)
         .values_list("capabilities", "job_types")
     )
-    if any(kind.prefers in capabilities and name in handled for capabilities, handled in rivals):
+    wanted = kind.requires | {kind.prefers}
+    if any(wanted <= set(capabilities) and name in handled for capabilities, handled in rivals):
         return Room(room.slots, settings.gpu_patience.total_seconds())
     return room
 

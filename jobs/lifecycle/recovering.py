@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 
 from django.db.models import F
 
-from jobs import database, orchestrator, wakeup
+from jobs import conf, database, orchestrator, wakeup
 from jobs.lifecycle.finishing import NO_LEASE, close_attempts
 from jobs.lifecycle.leases import FailureReport, LockedJob, lock
 from jobs.models import Event, Job, Kind, Outcome, Status
@@ -15,9 +15,18 @@ from jobs.signals import Transition, announce
 BATCH = 500
 
 
-def recover_expired() -> list[str]:
-    """End the leases whose time is up, by the database's clock. Returns the ids of the jobs."""
-    ids = list(Job.objects.expired().order_by("pk").values_list("pk", flat=True)[:BATCH])
+def expiry_counts() -> bool:
+    """While the database was down nobody could renew a lease, so for a while after its start expiry does not count."""
+    if not database.is_postgres():
+        return True
+    grace = conf.current().recovery_grace
+    return bool(database.fetch("SELECT pg_postmaster_start_time() <= statement_timestamp() - %s", [grace])[0][0])
+
+
+def recover_expired(types: Iterable[str] | None = None) -> list[str]:
+    """End the leases (of these types) whose time is up, by the database's clock. Returns the ids of the jobs."""
+    expired = Job.objects.expired() if types is None else Job.objects.expired().filter(type__in=list(types))
+    ids = list(expired.order_by("pk").values_list("pk", flat=True)[:BATCH])
 
     def still_expired(row: LockedJob) -> bool:
         # Lock, then check: the lease may have been renewed while the lock was awaited.
