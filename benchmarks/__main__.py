@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 import signal
 import sys
 import tempfile
@@ -43,6 +44,7 @@ def main() -> int:
     environment.ensure()
     began = time.monotonic()
     circumstances = {"effort": effort.name, "redis_fsync": options.redis_fsync, "machine": report.machine()}
+    _warn_of_company()
     findings: list[Finding] = []
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="bench-")))
@@ -63,6 +65,12 @@ def main() -> int:
     print(f"\n{report.table(findings)}\n")
     print(f"{report.summary(findings)} ({effort.name} run, {circumstances['seconds']} s) → {path.name}")
     return 0
+
+
+def _warn_of_company() -> None:
+    load, cores = os.getloadavg()[0], os.cpu_count() or 1
+    if load > cores / 4:
+        print(f"this machine is busy (load {load:.1f} on {cores} cores): expect noise", file=sys.stderr)
 
 
 def _taken(measure: Measure, title: str, bench: Bench, *, verbose: bool) -> list[Finding]:
