@@ -1,0 +1,50 @@
+"""What the tests of real workers share: settings that make waiting short, and questions about their jobs."""
+
+import os
+from typing import Any
+
+from jobs import processes
+from jobs.models import Job, Worker
+from tests.actors import status_of
+from tests.support import ManageProcess, wait_until
+
+QUICK = {
+    "JOBS_TICK_INTERVAL": "100ms",
+    "JOBS_HEARTBEAT_INTERVAL": "200ms",
+    "JOBS_SWEEP_INTERVAL": "300ms",
+    "JOBS_BACKOFF_BASE": "20ms",
+    "JOBS_BACKOFF_CAP": "40ms",
+    "JOBS_SESSION_LOCK_GRACE": "300ms",
+    "JOBS_RECOVERY_GRACE": "1ms",
+}
+"""The environment of a worker for which little time means what much time means in production."""
+
+
+def wait_for_worker(process: ManageProcess, *, count: int = 1) -> Worker:
+    """The (first) worker of a `runworker` process, once it is registered and has sent a heartbeat."""
+
+    def ready() -> Any:
+        assert process.poll() is None, f"the worker has ended:\n{process.read_output()}"
+        alive = Worker.objects.filter(last_heartbeat__isnull=False, stopped_at__isnull=True)
+        mine = [worker for worker in alive if _group(worker.pid) == process.pid]
+        return mine if len(mine) >= count else []
+
+    worker: Worker = wait_until(ready)[0]
+    return worker
+
+
+def _group(pid: int) -> int | None:
+    try:
+        return os.getpgid(pid)
+    except ProcessLookupError:
+        return None
+
+
+def exists(pid: int) -> bool:
+    return processes.start_mark(pid) is not None
+
+
+def wait_for_status(job: Job, *statuses: str, timeout: float = 30) -> Job:
+    wait_until(lambda: status_of(job) in statuses, timeout=timeout)
+    found: Job = Job.objects.get(pk=job.pk)
+    return found
