@@ -193,7 +193,7 @@ def _against(
     if pgbench:
         label = f"pgbench claim-50/complete-50 ({pgbench.clients} clients)"
         findings.append(compare_rates(measure, our_rates, label, pgbench.rates, factor=pgbench_share))
-    return [replace(finding, numbers={**finding.numbers, "subject": ours.label}) for finding in findings]
+    return [replace(finding, measure=f"{measure}: {ours.label}") for finding in findings]
 
 
 class _PgbenchClaims:
