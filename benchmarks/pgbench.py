@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import re
+import shutil
 import subprocess
 import tempfile
 from dataclasses import dataclass
-from pathlib import Path
 
 from psycopg import sql
 
-from benchmarks.servers import Postgres
+from benchmarks.servers import Postgres, ServerMissing
 
 DATABASE = "pgbench"
 BATCH = 50
@@ -91,8 +91,8 @@ class Pgbench:
             raise RuntimeError(f"pgbench said:\n{output}")
         return float(found[1])
 
-    def _program(self) -> Path:
-        program = self.server.binaries / "pgbench"
-        if not program.exists():
-            raise FileNotFoundError("pgbench not found beside the PostgreSQL server")
-        return program
+    def _program(self) -> str:
+        found = shutil.which("pgbench", path=self.server.binaries) or shutil.which("pgbench")
+        if found is None:
+            raise ServerMissing("pgbench not found: apt-get install postgresql-contrib")
+        return found
