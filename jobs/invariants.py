@@ -1,14 +1,34 @@
-"""The rules that must hold at every moment, whatever crashed. A broken one is a bug in the queue."""
+"""The rules that must hold at every moment, whatever crashed. A broken one is a bug in the queue.
+
+Each rule reads the database in one statement, so it tells the truth beside running workers too. Constraints refuse some
+of these rows already; the rules say it once more, for a database whose constraints somebody has dropped.
+"""
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any
 
-from django.db.models import Count, Exists, F, OuterRef, Q
+from django.db.models import Count, Exists, F, IntegerField, OuterRef, Q, QuerySet, Subquery
+from django.db.models.functions import Coalesce
 
-from jobs.models import ACTIVE, FINISHED, Attempt, Job, Outcome, Prerequisite, Status
+from jobs import registry
+from jobs.models import (
+    ACTIVE,
+    FINISHED,
+    Attempt,
+    Event,
+    Job,
+    JobTypeState,
+    Kind,
+    Outcome,
+    Prerequisite,
+    Status,
+)
+from jobs.models.job import JobQuerySet
 
 SHOWN = 20
 
@@ -35,31 +55,99 @@ def rule(text: str) -> Callable[[Rule], Rule]:
 
 
 def broken_rules() -> list[Violation]:
-    return [Violation(text, str(subject)) for text, check in RULES.items() for subject in list(check())[:SHOWN]]
+    """What is wrong, up to SHOWN subjects of each rule; empty when all is well."""
+    return [Violation(text, str(subject)) for text, check in RULES.items() for subject in _some(check())]
+
+
+def _some(subjects: Iterable[Any]) -> Iterable[Any]:
+    return subjects[:SHOWN] if isinstance(subjects, QuerySet) else islice(subjects, SHOWN)
+
+
+def _jobs() -> JobQuerySet:
+    jobs: JobQuerySet = Job.objects.only("id", "type").order_by("pk")
+    return jobs
+
+
+# -- one job (SPEC 1.2) ----------------------------------------------------------------------------------------------
+
+
+@rule("a job has one of the six statuses")
+def _known_status() -> Iterable[Any]:
+    return _jobs().exclude(status__in=Status.values)
 
 
 @rule("a job is processing exactly when it has a worker, a token and an expiry")
 def _lease_fields() -> Iterable[Any]:
-    leased = Q(worker__isnull=False, claim_expires_at__isnull=False, lease_token__gt=0)
-    return Job.objects.filter((Q(status=Status.PROCESSING) & ~leased) | (~Q(status=Status.PROCESSING) & Q(worker__isnull=False)))
+    lease = Q(
+        worker__isnull=False, claim_expires_at__isnull=False, claimed_at__isnull=False, lease_token__gt=0
+    )
+    trace = Q(worker__isnull=False) | Q(claim_expires_at__isnull=False)
+    processing = Q(status=Status.PROCESSING)
+    return _jobs().filter((processing & ~lease) | (~processing & trace))
 
 
 @rule("a job is completed exactly when completed_at is set")
 def _completed_at() -> Iterable[Any]:
-    return Job.objects.filter(
-        Q(status=Status.COMPLETED, completed_at__isnull=True) | (~Q(status=Status.COMPLETED) & Q(completed_at__isnull=False))
-    )
+    return _jobs().exclude(_both_or_neither(Q(status=Status.COMPLETED), Q(completed_at__isnull=False)))
 
 
-@rule("attempt_number never exceeds max_attempts")
-def _attempt_bounds() -> Iterable[Any]:
-    return Job.objects.filter(attempt_number__gt=F("max_attempts"))
+@rule("a job is cancelled exactly when cancelled_at is set, and only then has a cause")
+def _cancelled_at() -> Iterable[Any]:
+    agrees = _both_or_neither(Q(status=Status.CANCELLED), Q(cancelled_at__isnull=False))
+    return _jobs().exclude(agrees & (Q(status=Status.CANCELLED) | Q(cancelled_because="")))
 
 
-@rule("a processing job has exactly one running attempt, with its token")
+@rule("a job has between 0 and max_attempts attempts, and progress between 0 and 100")
+def _bounds() -> Iterable[Any]:
+    attempts = Q(attempt_number__gte=0, max_attempts__gte=1, attempt_number__lte=F("max_attempts"))
+    return _jobs().exclude(attempts & Q(progress_percent__gte=0, progress_percent__lte=100))
+
+
+@rule("only a waiting job is blocked")
+def _blocked_only_waiting() -> Iterable[Any]:
+    return _jobs().filter(blocked=True).exclude(status=Status.WAITING)
+
+
+@rule("one active job per unique key")
+def _unique_active() -> Iterable[Any]:
+    active = _jobs().filter(status__in=ACTIVE, unique_key__isnull=False).order_by()
+    return active.values("unique_key").annotate(count=Count("pk")).filter(count__gt=1)
+
+
+@rule("a failed job says why, and was failed by its newest attempt or lost with its last one")
+def _failed_with_reason() -> Iterable[Any]:
+    failed = _jobs().failed().annotate(newest=_newest_outcome())
+    spent = Q(newest=Outcome.LOST, attempt_number__gte=F("max_attempts"))
+    return failed.filter(Q(last_error="") | Q(newest__isnull=True) | ~(Q(newest=Outcome.FAILED) | spent))
+
+
+@rule("a completed job was completed by its newest lease or by reconcile")
+def _completed_by_somebody() -> Iterable[Any]:
+    own = Attempt.objects.filter(job=OuterRef("pk"), token=OuterRef("lease_token"), outcome=Outcome.COMPLETED)
+    return _jobs().completed().exclude(Exists(own) | Exists(_events(Kind.RECONCILED)))
+
+
+@rule("nothing runs after its completion, unless reconcile missed its artifact")
+def _ran_again() -> Iterable[Any]:
+    later = Attempt.objects.filter(job=OuterRef("job"), token__gt=OuterRef("token"))
+    ordered = Event.objects.filter(job=OuterRef("job"), kind=Kind.RECONCILED)
+    return Attempt.objects.filter(Exists(later), ~Exists(ordered), outcome=Outcome.COMPLETED)
+
+
+# -- its attempts and events (SPEC 1.2, 1.6) -------------------------------------------------------------------------
+
+
+@rule("a processing job has exactly one running attempt: with its token, its number, its worker")
 def _running_attempt() -> Iterable[Any]:
-    own = Attempt.objects.filter(job=OuterRef("pk"), outcome=Outcome.RUNNING, token=OuterRef("lease_token"))
-    return Job.objects.leased().filter(~Exists(own))
+    own = Attempt.objects.filter(
+        job=OuterRef("pk"),
+        outcome=Outcome.RUNNING,
+        token=OuterRef("lease_token"),
+        number=OuterRef("attempt_number"),
+        worker_id=OuterRef("worker"),
+    )
+    others = _attempts(Outcome.RUNNING).exclude(token=OuterRef("lease_token"))
+    return _jobs().leased().filter(~Exists(own) | Exists(others))
 
 
 @rule("a job that is not processing has no running attempt")
@@ -67,42 +155,144 @@ def _no_orphaned_attempt() -> Iterable[Any]:
     return Attempt.objects.filter(outcome=Outcome.RUNNING).exclude(job__status=Status.PROCESSING)
 
 
-@rule("no attempt has a token beyond its job's")
+@rule("an attempt is over exactly when it has an end")
+def _finished_at() -> Iterable[Any]:
+    return Attempt.objects.exclude(_both_or_neither(Q(outcome=Outcome.RUNNING), Q(finished_at__isnull=True)))
+
+
+@rule("no attempt has a token beyond its job's, and none is recovered without the token moving on")
 def _token_monotonic() -> Iterable[Any]:
-    return Attempt.objects.filter(token__gt=F("job__lease_token"))
+    return Attempt.objects.filter(
+        Q(token__gt=F("job__lease_token")) | Q(outcome=Outcome.LOST, token=F("job__lease_token"))
+    )
 
 
-@rule("one active job per unique key")
-def _unique_active() -> Iterable[Any]:
-    active = Job.objects.filter(status__in=ACTIVE, unique_key__isnull=False)
-    return active.values("unique_key").annotate(count=Count("pk")).filter(count__gt=1).order_by()
+@rule("every claim since the job started over is counted, but for released ones")
+def _attempts_counted() -> Iterable[Any]:
+    jobs = _jobs().annotate(claims=_count(Attempt.objects.exclude(outcome=Outcome.RELEASED)))
+    started_over = Exists(_events(Kind.RETRIED, Kind.REVIVED, Kind.RECONCILED))
+    return jobs.filter(
+        Q(claims__lt=F("attempt_number")) | (~Q(claims=F("attempt_number")) & ~Q(started_over))
+    )
 
 
-@rule("a pending or processing job has no unmet prerequisite")
+@rule("every recovery and every release has left its event")
+def _traces() -> Iterable[Any]:
+    jobs = _jobs().annotate(
+        lost=_count(Attempt.objects.filter(outcome=Outcome.LOST)),
+        recovered=_count(Event.objects.filter(kind=Kind.RECOVERED)),
+        released=_count(Attempt.objects.filter(outcome=Outcome.RELEASED)),
+        releases=_count(Event.objects.filter(kind=Kind.RELEASED)),
+    )
+    return jobs.exclude(lost=F("recovered"), released=F("releases"))
+
+
+@rule("every cancelled job has the event that says why")
+def _cancelled_with_trace() -> Iterable[Any]:
+    return _jobs().filter(~Exists(_events(Kind.CANCELLED)), status=Status.CANCELLED)
+
+
+# -- who runs what (SPEC 1.5) ----------------------------------------------------------------------------------------
+
+
+@rule("a worker runs only types it handles")
+def _foreign_type() -> Iterable[Any]:
+    leased = Job.objects.leased().values_list("pk", "type", "worker__name", "worker__job_types")
+    return (
+        f"{worker} runs {type} {pk}" for pk, type, worker, handled in leased if type not in (handled or [])
+    )
+
+
+@rule("no type has more live leases than its limit")
+def _over_limit() -> Iterable[Any]:
+    """Somebody may have lowered the limit under running jobs; so the higher of the declared and the set one counts."""
+    running = Job.objects.claimed().values_list("type").annotate(count=Count("pk")).order_by("type")
+    counts = dict(running)
+    chosen = dict(JobTypeState.objects.filter(name__in=counts).values_list("name", "concurrency"))
+    for name, count in counts.items():
+        kind = registry.find(name)
+        limits = (
+            [limit for limit in (kind.concurrency, chosen.get(name)) if limit is not None] if kind else []
+        )
+        if limits and count > max(limits):
+            yield f"{name} runs {count} times, the limit is {max(limits)}"
+
+
+# -- workflows (SPEC 1.8) --------------------------------------------------------------------------------------------
+
+
+@rule("a pending or processing job has no unmet prerequisite, but for one that has started over since")
 def _ran_too_early() -> Iterable[Any]:
-    unmet = Prerequisite.objects.filter(job=OuterRef("pk")).exclude(
-        Q(needs__status=Status.COMPLETED) | Q(optional=True, needs__status__in=FINISHED)
+    # run_at is the moment since when a pending job can be claimed; what starts over later does not unmake that.
+    again = Event.objects.filter(
+        job=OuterRef("needs"),
+        kind__in=(Kind.RETRIED, Kind.REVIVED, Kind.RECONCILED),
+        at__gte=OuterRef("job__run_at"),
     )
-    # A prerequisite that is retried or reconciled afterwards does not unmake what has begun.
-    return Job.objects.filter(status=Status.PENDING, attempt_number=0, started_at__isnull=True).filter(
-        Exists(unmet), ~Exists(Prerequisite.objects.filter(job=OuterRef("pk"), needs__events__isnull=False))
-    )
+    unmet = Prerequisite.objects.filter(~_MET, ~Exists(again), job=OuterRef("pk"))
+    return _jobs().filter(Exists(unmet), status__in=(Status.PENDING, Status.PROCESSING))
 
 
-@rule("a blocked job has a prerequisite that can still complete")
+@rule("a blocked job has a prerequisite that can still end")
 def _stuck() -> Iterable[Any]:
     open_edge = Prerequisite.objects.filter(job=OuterRef("pk")).exclude(needs__status__in=FINISHED)
-    return Job.objects.filter(status=Status.WAITING, blocked=True).filter(~Exists(open_edge))
+    return _jobs().filter(~Exists(open_edge), status=Status.WAITING, blocked=True)
 
 
-@rule("a job that needs a failed or cancelled one is not waiting for it")
+@rule("a job that needs a failed or cancelled one does not wait for it")
 def _doomed() -> Iterable[Any]:
     fatal = Prerequisite.objects.filter(
         job=OuterRef("pk"), optional=False, needs__status__in=(Status.FAILED, Status.CANCELLED)
     )
-    return Job.objects.filter(status=Status.WAITING, blocked=True).filter(Exists(fatal))
+    return _jobs().filter(Exists(fatal), status=Status.WAITING, blocked=True)
 
 
-@rule("a failed job has used its attempts or failed for good, and says why")
-def _failed_with_reason() -> Iterable[Any]:
-    return Job.objects.failed().filter(last_error="")
+@rule("a job that others need knows it, or its end would not be told to them")
+def _unaware() -> Iterable[Any]:
+    return _jobs().filter(Exists(Prerequisite.objects.filter(needs=OuterRef("pk"))), has_dependants=False)
+
+
+@rule("what a job's end has cancelled is cancelled only as long as that end stands")
+def _needlessly_cancelled() -> Iterable[Any]:
+    cause = Job.objects.filter(pk=OuterRef("cancelled_because"), status__in=(*ACTIVE, Status.COMPLETED))
+    return _jobs().filter(Exists(cause), status=Status.CANCELLED)
+
+
+@rule("prerequisites of blocked jobs do not form a circle")
+def _circular() -> Iterable[Any]:
+    needs = defaultdict(set)
+    blocked = Prerequisite.objects.filter(job__status=Status.WAITING, job__blocked=True)
+    for job, needed in blocked.values_list("job_id", "needs_id"):
+        needs[job].add(needed)
+    # Take away, again and again, the jobs that need nobody who is left; what remains then is circles and their tails.
+    while free := [job for job, needed in needs.items() if not needed & needs.keys()]:
+        for job in free:
+            del needs[job]
+    return sorted(needs)
+
+
+_MET = Q(needs__status=Status.COMPLETED) | Q(optional=True, needs__status__in=FINISHED)
+
+
+def _both_or_neither(one: Q, other: Q) -> Q:
+    return (one & other) | (~one & ~other)
+
+
+def _attempts(*outcomes: Outcome) -> Any:
+    return Attempt.objects.filter(job=OuterRef("pk"), outcome__in=outcomes)
+
+
+def _events(*kinds: Kind) -> Any:
+    return Event.objects.filter(job=OuterRef("pk"), kind__in=kinds)
+
+
+def _newest_outcome() -> Subquery:
+    return Subquery(Attempt.objects.filter(job=OuterRef("pk")).order_by("-token").values("outcome")[:1])
+
+
+def _count(rows: Any) -> Coalesce:
+    """How many of these rows belong to the job."""
+    per_job = (
+        rows.filter(job=OuterRef("pk")).order_by().values("job").annotate(count=Count("pk")).values("count")
+    )
+    return Coalesce(Subquery(per_job, output_field=IntegerField()), 0)
