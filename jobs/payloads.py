@@ -33,6 +33,12 @@ def encode(value: Any, *, what: str = "payload") -> str:
     return text
 
 
+def storable(value: object) -> str:
+    """Any text as one that every supported database accepts: without NUL and without lone surrogates."""
+    text = "" if value is None else str(value)
+    return text.replace("\0", "\N{REPLACEMENT CHARACTER}").encode(errors="replace").decode()
+
+
 def encode_payload(payload: Any) -> str:
     if not isinstance(payload, dict) or not all(isinstance(key, str) for key in payload):
         raise InvalidPayload("The payload must be a dictionary with text keys: the handler's keyword arguments.")

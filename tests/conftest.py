@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote, urlsplit
 
+import hypothesis
 import pytest
 from django.db import connection, connections
 
@@ -16,6 +17,9 @@ from jobs.invariants import broken_rules
 from tests.databases import server_key
 from tests.postgres_server import PostgresServer
 from tests.support import ROOT, ManageProcess
+
+hypothesis.settings.register_profile("suite", deadline=None)  # a busy machine is no defect
+hypothesis.settings.load_profile("suite")
 
 background_key = pytest.StashKey[list[ManageProcess]]()
 

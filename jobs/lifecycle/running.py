@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from django.db.models.functions import Now
 
-from jobs import conf, database
+from jobs import conf, database, payloads
 from jobs.lifecycle.leases import Lease, lock
 from jobs.models import Job
 
@@ -33,7 +33,7 @@ def report_progress(reports: Sequence[ProgressReport]) -> list[Lease]:
                     continue
                 Job.objects.filter(pk=row.id).update(
                     progress_percent=min(100.0, max(0.0, report.percent)),
-                    current_step=report.step[:100],
+                    current_step=payloads.storable(report.step)[:100],
                     last_checkpoint=Now(),
                     claim_expires_at=database.now_plus(conf.current().claim_duration),
                 )

@@ -7,6 +7,8 @@ from collections.abc import Iterable
 from django.db import models
 from django.db.models.functions import Now
 
+from jobs.payloads import storable
+
 
 class Kind(models.TextChoices):
     RECOVERED = "recovered"
@@ -33,6 +35,7 @@ class Event(models.Model):
 
     @classmethod
     def record(cls, job_ids: Iterable[str], kind: Kind, *, detail: str = "", actor: str = "") -> None:
+        text = {"detail": storable(detail), "actor": storable(actor)[:200]}
         cls._default_manager.bulk_create(
-            [cls(job_id=job_id, kind=kind, detail=detail, actor=actor) for job_id in job_ids], batch_size=500
+            [cls(job_id=job_id, kind=kind, **text) for job_id in job_ids], batch_size=500
         )

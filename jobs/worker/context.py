@@ -70,7 +70,7 @@ class JobContext:
             raise ValueError(f"progress is between 0 and 100, not {percent}")
         if self._stop_reason and self._stop_reason != DRAINING:
             raise JobStopped(self._stop_reason)
-        self._report(ProgressReport(self.lease, float(percent), step))
+        self._report(ProgressReport(self.lease, float(percent), payloads.storable(step)))
 
     @property
     def should_stop(self) -> bool:
