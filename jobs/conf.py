@@ -80,6 +80,9 @@ class JobsSettings:
     session_features: bool = _flag(
         True, "LISTEN and session locks on PostgreSQL; false behind a transaction pooler such as PgBouncer"
     )
+    frozen_transaction_timeout: timedelta = _duration(
+        "30s", "how long a frozen worker may hold the locks of its open transaction (PostgreSQL)"
+    )
     drain_timeout: timedelta = _duration("30s", "how long running jobs may finish after SIGTERM")
     max_attempts: int = _number(3, "how often a job runs at most, unless its type says otherwise")
     backoff_base: timedelta = _duration("10s", "the wait after the first failed attempt")

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import random
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from datetime import datetime, timedelta
 from typing import Any, TypeVar
@@ -93,6 +94,14 @@ def fetch(sql: str, params: list[Any] | tuple[Any, ...] = ()) -> list[tuple[Any,
     with connection().cursor() as cursor:
         cursor.execute(sql, params)
         return cursor.fetchall()
+
+
+def among(column: str, ids: Iterable[str], *, vendor: str) -> tuple[str, list[str]]:
+    """A condition with one short parameter for the whole list: the statement's text does not grow with it."""
+    if vendor == "postgresql":
+        # psycopg spends longer on writing an array than PostgreSQL on splitting a text. Ids contain no comma.
+        return f"{column} = ANY(string_to_array(%s, ','))", [",".join(ids)]
+    return f"{column} IN (SELECT value FROM json_each(%s))", [json.dumps(list(ids))]
 
 
 def try_sweep_lock() -> bool:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from django.db import IntegrityError
 from django.db.models import Exists, OuterRef, Q
 from django.db.models.functions import Now
 
@@ -70,18 +71,42 @@ def promote_due() -> int:
     """Make jobs pending whose time has come. Several orchestrators share the work without waiting for each other."""
     with database.atomic():
         due = Job.objects.due().order_by("run_at").select_for_update(skip_locked=True)
-        rows = list(due.values_list("pk", "type", "workflow_id")[:BATCH])
-        if rows:
-            Job.objects.filter(pk__in=[row[0] for row in rows]).update(status=Status.PENDING)
-            announce([Transition(id, type, Status.WAITING, Status.PENDING, flow) for id, type, flow in rows])
-            wakeup.on_commit()
+        rows = list(due.values("id", "type", "workflow_id")[:BATCH])
+        promote({row["id"]: row for row in rows})
     return len(rows)
+
+
+def promote(rows: Mapping[str, Mapping[str, Any]]) -> None:
+    """Make locked jobs pending whose time has come; where a prerequisite has started over, they wait for it again."""
+    unmet = Prerequisite.objects.filter(job__in=list(rows)).exclude(
+        Q(needs__status=Status.COMPLETED) | Q(optional=True, needs__status__in=FINISHED)
+    )
+    held = set(unmet.values_list("job_id", flat=True)) if rows else set()
+    ready = [job_id for job_id in rows if job_id not in held]
+    if ready:
+        Job.objects.filter(pk__among=ready).update(status=Status.PENDING)
+        announce(_transitions(ready, rows, Status.PENDING))
+        wakeup.on_commit()
+    hold(held)
+
+
+def hold(ids: Collection[str]) -> None:
+    """Let these locked jobs wait for their prerequisites: they end up pending, blocked or cancelled, as those stand.
+
+    The prerequisites are locked first, so that none can end unnoticed meanwhile.
+    """
+    if not ids:
+        return
+    needed = Prerequisite.objects.filter(job__in=list(ids)).values_list("needs", flat=True)
+    list(Job.objects.filter(pk__among=set(needed)).order_by("pk").select_for_update().values_list("pk"))
+    Job.objects.filter(pk__among=list(ids)).update(status=Status.WAITING, blocked=True)
+    advance(settle(_blocked().filter(pk__among=list(ids))))
 
 
 def advance(finished: Collection[str]) -> None:
     """In the transaction that ended these jobs: settle what depends on them, and on what that cancels."""
     while finished:
-        finished = settle(_blocked().filter(prerequisites__needs__in=finished))
+        finished = settle(_blocked().filter(prerequisites__needs__pk__among=finished))
 
 
 def repair() -> int:
@@ -93,7 +118,7 @@ def repair() -> int:
     stuck = list(_blocked().filter(~Exists(unfinished) | Exists(doomed)).values_list("pk", flat=True)[:BATCH])
     if stuck:
         with database.atomic():
-            advance(settle(_blocked().filter(pk__in=stuck)))
+            advance(settle(_blocked().filter(pk__among=stuck)))
     return len(stuck)
 
 
@@ -107,7 +132,7 @@ def settle(jobs: Any) -> list[str]:
     locked = {
         row["id"]: row
         for row in _blocked()
-        .filter(pk__in=ids)
+        .filter(pk__among=ids)
         .order_by("pk")
         .select_for_update()
         .values("id", "type", "workflow_id", "has_dependants")
@@ -125,10 +150,10 @@ def settle(jobs: Any) -> list[str]:
 def _unblock(ids: Collection[str], rows: dict[str, Any]) -> None:
     if not ids:
         return
-    due = Job.objects.filter(pk__in=ids, run_at__lte=Now())
+    due = Job.objects.filter(pk__among=ids, run_at__lte=Now())
     now_pending = list(due.values_list("pk", flat=True))
-    Job.objects.filter(pk__in=now_pending).update(status=Status.PENDING, blocked=False, run_at=Now())
-    Job.objects.filter(pk__in=set(ids) - set(now_pending)).update(blocked=False)
+    Job.objects.filter(pk__among=now_pending).update(status=Status.PENDING, blocked=False, run_at=Now())
+    Job.objects.filter(pk__among=set(ids) - set(now_pending)).update(blocked=False)
     announce(_transitions(now_pending, rows, Status.PENDING))
     wakeup.on_commit()
 
@@ -143,28 +168,42 @@ def _cancel(job_id: str, cause: str) -> None:
 def revive(retried: Collection[str]) -> list[str]:
     """Bring back what the failure of these jobs had cancelled. Returns the ids."""
     fallen = Job.objects.filter(status=Status.CANCELLED, cancelled_because__in=list(retried))
-    ids = list(fallen.order_by("pk").select_for_update().values_list("pk", flat=True))
+    rows = list(fallen.order_by("pk").select_for_update().values_list("pk", "unique_key"))
+    ids = [job_id for job_id, key in rows if key is None or _may_return(job_id)]
     if ids:
-        Job.objects.filter(pk__in=ids).update(**AFRESH, status=Status.WAITING, blocked=True)
+        Job.objects.filter(pk__among=ids).update(**AFRESH, status=Status.WAITING, blocked=True)
         Event.record(ids, Kind.REVIVED, detail="its prerequisite is tried again")
-        advance(settle(_blocked().filter(pk__in=ids)))
+        hold(ids)
     return ids
 
 
-def refuse_if_doomed(ids: Collection[str]) -> None:
-    """A retried job with prerequisites goes back to waiting for them, unless one of them can never complete."""
-    for job_id, edges in edges_of(ids).items():
-        word, cause = verdict(edges)
+def _may_return(job_id: str) -> bool:
+    """False: another active job has its unique key by now. Then it stays cancelled, for a person to decide."""
+    job = Job.objects.filter(pk=job_id)
+    try:
+        with database.atomic():
+            job.update(status=Status.WAITING)
+    except IntegrityError:
+        job.update(cancelled_because="")
+        Event.record([job_id], Kind.CANCELLED, detail="not revived: another active job has its unique key")
+        return False
+    return True
+
+
+def refuse_if_doomed(edges: Mapping[str, list[Edge]]) -> None:
+    """A job can only start over if each of its prerequisites has completed or still can."""
+    for job_id, own in edges.items():
+        word, cause = verdict(own)
         if word == DOOMED:
-            raise TransitionRefused(f"Job {job_id} needs {cause}, which did not complete; retry that one instead.")
-        if word == BLOCKED:
-            Job.objects.filter(pk=job_id).update(status=Status.WAITING, blocked=True)
+            raise TransitionRefused(
+                f"Job {job_id} needs {cause}, which did not complete; retry that one instead."
+            )
 
 
 def edges_of(job_ids: Collection[str]) -> dict[str, list[Edge]]:
     """The prerequisites of each of these jobs as they are now; jobs without any have an empty list."""
     edges: dict[str, list[Edge]] = defaultdict(list, {job_id: [] for job_id in job_ids})
-    rows = Prerequisite.objects.filter(job__in=list(job_ids)).values_list(
+    rows = Prerequisite.objects.filter(job__pk__among=job_ids).values_list(
         "job_id", "needs_id", "needs__status", "optional", "needs__cancelled_because"
     )
     for job_id, needs, status, optional, because in rows:
@@ -174,7 +213,7 @@ def edges_of(job_ids: Collection[str]) -> dict[str, list[Edge]]:
 
 def cut_loose(job_ids: Collection[str]) -> None:
     """Before finished jobs are deleted: what was blocked by nothing else must not wait for ever."""
-    waiting = list(_blocked().filter(prerequisites__needs__in=list(job_ids)).values_list("pk", flat=True))
+    waiting = list(_blocked().filter(prerequisites__needs__pk__among=job_ids).values_list("pk", flat=True))
     if waiting:
         raise TransitionRefused(f"Job {waiting[0]} still depends on one of these jobs.")
 
@@ -183,7 +222,10 @@ def _blocked() -> Any:
     return Job.objects.filter(Q(status=Status.WAITING, blocked=True))
 
 
-def _transitions(ids: Iterable[str], rows: dict[str, Any], after: Status) -> list[Transition]:
+def _transitions(
+    ids: Iterable[str], rows: Mapping[str, Mapping[str, Any]], after: Status
+) -> list[Transition]:
     return [
-        Transition(job_id, rows[job_id]["type"], Status.WAITING, after, rows[job_id]["workflow_id"]) for job_id in ids
+        Transition(job_id, rows[job_id]["type"], Status.WAITING, after, rows[job_id]["workflow_id"])
+        for job_id in ids
     ]

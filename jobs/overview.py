@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Collection
 from typing import Any
 
 from django.db.models import Count
-from django.db.models.functions import Now
 
 from jobs.models import Job, Status, Worker
 from jobs.priorities import priority_label
@@ -43,11 +43,11 @@ def snapshot() -> dict[str, Any]:
     }
 
 
-def is_empty() -> bool:
-    """Nothing is pending, due or running (blocked jobs of running workflows become pending in time)."""
+def is_empty(types: Collection[str]) -> bool:
+    """Nothing of these types is pending, due or running (blocked jobs become pending while others run)."""
+    mine = Job.objects.filter(type__in=types)
     return not (
-        Job.objects.filter(status__in=(Status.PENDING, Status.PROCESSING)).exists()
-        or Job.objects.filter(status=Status.WAITING, blocked=False, run_at__lte=Now()).exists()
+        mine.filter(status=Status.PENDING).exists()
+        or mine.filter(status=Status.PROCESSING).exists()
+        or mine.due().exists()
     )
-
-

@@ -82,7 +82,9 @@ def _artifact_findings(kind: JobType) -> Iterator[Finding]:
             try:
                 exists = kind.artifact(payload)
             except Exception:
-                log.exception("the artifact check of %s failed for job %s; its record stays as it is", kind.name, job_id)
+                log.exception(
+                    "the artifact check of %s failed for job %s; its record stays as it is", kind.name, job_id
+                )
                 continue
             if exists and status != Status.COMPLETED:
                 yield Finding(job_id, kind.name, status, Status.COMPLETED, "its artifact exists")
@@ -112,9 +114,11 @@ def _repair(finding: Finding) -> bool:
                 job.update(**orchestrator.AFRESH, status=Status.PENDING, run_at=Now())
             Event.record([row.id], Kind.RECONCILED, detail=finding.why)
             announce([Transition(row.id, row.type, row.status, finding.becomes, row.workflow_id)])
-            if finding.becomes == Status.COMPLETED and row.has_dependants:
+            if finding.becomes == Status.COMPLETED:
                 orchestrator.revive([row.id])
                 orchestrator.advance([row.id])
+            elif orchestrator.edges_of([row.id])[row.id]:
+                orchestrator.hold([row.id])  # what it needs may be missing as well
             wakeup.on_commit()
     except IntegrityError:
         log.warning("job %s stays %s: another active job has its unique key", finding.job_id, finding.status)

@@ -40,13 +40,24 @@ class JobType:
     memory_limit: int | None = None
     """Bytes of address space the child process may use; needs isolate."""
     signature: inspect.Signature = field(init=False, compare=False, repr=False)
+    required: frozenset[str] = field(init=False, compare=False, repr=False)
+    accepted: frozenset[str] | None = field(init=False, compare=False, repr=False)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "signature", inspect.signature(self.handler))
+        signature = inspect.signature(self.handler)
+        named = list(signature.parameters.values())[1:]
+        plain = [p for p in named if p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY)]
+        object.__setattr__(self, "signature", signature)
+        object.__setattr__(self, "required", frozenset(p.name for p in plain if p.default is p.empty))
+        takes_any = any(p.kind is p.VAR_KEYWORD for p in named)
+        object.__setattr__(self, "accepted", None if takes_any else frozenset(p.name for p in plain))
         _refuse_nonsense(self)
 
     def arguments_problem(self, payload: dict[str, Any]) -> str | None:
         """Why the handler cannot be called with this payload, if it cannot."""
+        given = payload.keys()
+        if self.required <= given and (self.accepted is None or given <= self.accepted):
+            return None  # nearly always; binding takes longer
         try:
             self.signature.bind(None, **payload)
         except TypeError as error:

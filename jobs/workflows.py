@@ -123,7 +123,7 @@ def place(
         Prerequisite.objects.bulk_create(
             Prerequisite(job_id=job.pk, needs_id=id, optional=need.optional) for id, need in needed.items()
         )
-        Job.objects.filter(pk__in=needed, has_dependants=False).update(has_dependants=True)
+        Job.objects.filter(pk__among=needed, has_dependants=False).update(has_dependants=True)
     return job
 
 
@@ -135,7 +135,7 @@ def _needed(after: After) -> dict[str, Needed]:
 def _lock_needed(needed: Mapping[str, Needed]) -> dict[str, dict[str, Any]]:
     if not needed:
         return {}
-    rows = Job.objects.filter(pk__in=list(needed)).order_by("pk").select_for_update()
+    rows = Job.objects.filter(pk__among=list(needed)).order_by("pk").select_for_update()
     known = {row["id"]: row for row in rows.values("id", "status", "cancelled_because")}
     missing = set(needed) - set(known)
     if missing:

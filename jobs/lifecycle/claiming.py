@@ -197,7 +197,7 @@ def _lock_jobs(bands: list[Band], rooms: dict[str, Room], n: int) -> list[dict[s
     ids = aged + [id for id in _candidates(bands, rooms, n + _SPARE) if id not in set(aged)]
     found = (
         Job.objects.pending()
-        .filter(pk__in=ids)
+        .filter(pk__among=frozenset(ids))
         .in_claim_order()
         .select_for_update(skip_locked=True)
         .values(
@@ -213,8 +213,8 @@ def _lock_jobs(bands: list[Band], rooms: dict[str, Room], n: int) -> list[dict[s
             "workflow_id",
         )
     )
-    first = list(found.filter(pk__in=aged)[:quota]) if aged else []
-    rest = list(found.exclude(pk__in=[row["id"] for row in first])[: n - len(first)] if first else found[:n])
+    first = list(found.filter(pk__among=frozenset(aged))[:quota]) if aged else []
+    rest = list(found.exclude(pk__among=frozenset(row["id"] for row in first))[: n - len(first)] if first else found[:n])
     return _within_rooms(first + rest, rooms)
 
 
@@ -266,7 +266,7 @@ def _moment_ago() -> str:
 
 def _take(me: Worker, ids: list[str]) -> None:
     duration: timedelta = conf.current().claim_duration
-    Job.objects.filter(pk__in=ids).update(
+    Job.objects.filter(pk__among=frozenset(ids)).update(
         status=Status.PROCESSING,
         worker=me,
         lease_token=F("lease_token") + 1,
@@ -280,12 +280,13 @@ def _take(me: Worker, ids: list[str]) -> None:
         processed_by_worker_id=me.pk,
         processed_by_worker_name=me.name,
     )
+    condition, params = database.among("id", ids, vendor=database.connection().vendor)
     with database.connection().cursor() as cursor:
         cursor.execute(
             "INSERT INTO jobs_attempt (job_id, token, number, worker_id, worker_name)"
             " SELECT id, lease_token, attempt_number, processed_by_worker_id, processed_by_worker_name"
-            f" FROM jobs_job WHERE id IN ({', '.join(['%s'] * len(ids))})",
-            ids,
+            f" FROM jobs_job WHERE {condition}",
+            params,
         )
 
 

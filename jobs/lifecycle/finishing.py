@@ -124,7 +124,7 @@ def _leave(
         return
     after = Status(changes["status"])
     ids = [row.id for row in rows]
-    Job.objects.filter(pk__in=ids).update(**{**NO_LEASE, **changes})
+    Job.objects.filter(pk__among=frozenset(ids)).update(**{**NO_LEASE, **changes})
     close_attempts(ids, outcome, failure)
     announce(
         [
@@ -142,11 +142,11 @@ def close_attempts(job_ids: Collection[str], outcome: Outcome, failure: FailureR
     details = {}
     if failure:
         details = {
-            "error_type": failure.type[:200],
+            "error_type": payloads.storable(failure.type)[:200],
             "error": shorten(failure.message, 100_000),
             "traceback": shorten(failure.traceback, 100_000),
         }
-    Attempt.objects.filter(job_id__in=job_ids, outcome=Outcome.RUNNING).update(
+    Attempt.objects.filter(job__pk__among=frozenset(job_ids), outcome=Outcome.RUNNING).update(
         outcome=outcome, finished_at=Now(), **details
     )
 
@@ -158,8 +158,8 @@ def _wake_for_freed_slots(rows: Sequence[LockedJob]) -> None:
 
 
 def shorten(text: str, limit: int) -> str:
-    """Keep the beginning and, since causes are named last, more of the end. NUL never reaches the database."""
-    text = text.replace("\0", "\N{REPLACEMENT CHARACTER}")
+    """Keep the beginning and, since causes are named last, more of the end. What no database stores is replaced."""
+    text = payloads.storable(text)
     if len(text) <= limit:
         return text
     mark = " … "

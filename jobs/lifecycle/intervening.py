@@ -23,7 +23,7 @@ def cancel(job_ids: Collection[str] | str, *, actor: str = "", reason: str = "")
         with database.atomic():
             rows = [row for row in lock(_as_list(job_ids)).values() if row.status in ACTIVE]
             ids = [row.id for row in rows]
-            Job.objects.filter(pk__in=ids).update(
+            Job.objects.filter(pk__among=ids).update(
                 **NO_LEASE, status=Status.CANCELLED, cancelled_at=Now(), cancelled_because="", blocked=False
             )
             running = [row.id for row in rows if row.status == Status.PROCESSING]
@@ -41,20 +41,26 @@ def cancel(job_ids: Collection[str] | str, *, actor: str = "", reason: str = "")
 def retry(job_ids: Collection[str] | str, *, actor: str = "") -> list[str]:
     """failed, cancelled → pending with all attempts ahead, and revive what the failure had cancelled.
 
-    Returns what will run again. A job whose prerequisite has failed is refused: retry the prerequisite.
+    Returns what will run again. A job with a prerequisite that is not completed waits for it; if that one has failed,
+    the job is refused: retry the prerequisite.
     """
 
     def write() -> list[str]:
         revived: list[str] = []
         with database.atomic():
             rows = [
-                row for row in lock(_as_list(job_ids)).values() if row.status in (Status.FAILED, Status.CANCELLED)
+                row
+                for row in lock(_as_list(job_ids)).values()
+                if row.status in (Status.FAILED, Status.CANCELLED)
             ]
             for row in rows:
                 _put_back(row)
             Event.record([row.id for row in rows], Kind.RETRIED, actor=actor)
-            _announce(rows, Status.PENDING)
-            orchestrator.refuse_if_doomed([row.id for row in rows])
+            edges = orchestrator.edges_of([row.id for row in rows])
+            orchestrator.refuse_if_doomed(edges)
+            _announce([row for row in rows if not edges[row.id]], Status.PENDING)
+            _announce([row for row in rows if edges[row.id]], Status.WAITING)
+            orchestrator.hold([row.id for row in rows if edges[row.id]])
             revived = orchestrator.revive([row.id for row in rows])
             if rows:
                 wakeup.on_commit()
@@ -79,9 +85,11 @@ def discard(job_ids: Collection[str] | str) -> int:
         rows = lock(_as_list(job_ids))
         live = [row.id for row in rows.values() if row.status in ACTIVE]
         if live:
-            raise TransitionRefused(f"{len(live)} of these jobs are not finished ({live[0]}); cancel them first.")
+            raise TransitionRefused(
+                f"{len(live)} of these jobs are not finished ({live[0]}); cancel them first."
+            )
         orchestrator.cut_loose(rows)
-        Job.objects.filter(pk__in=rows).delete()
+        Job.objects.filter(pk__among=rows).delete()
     return len(rows)
 
 
@@ -94,21 +102,19 @@ def run_now(job_ids: Collection[str] | str, *, actor: str = "") -> list[str]:
     """A job that waits for its time becomes pending at once; one that waits for a prerequisite stays."""
     with database.atomic():
         rows = lock(_as_list(job_ids))
-        ready = Job.objects.filter(pk__in=rows, status=Status.WAITING, blocked=False)
-        ids = list(ready.values_list("pk", flat=True))
-        Job.objects.filter(pk__in=ids).update(status=Status.PENDING, run_at=Now())
-        Event.record(ids, Kind.CHANGED, actor=actor, detail="run now")
-        _announce([rows[id] for id in ids], Status.PENDING)
-        if ids:
-            wakeup.on_commit()
-    return ids
+        ready = Job.objects.filter(pk__among=rows, status=Status.WAITING, blocked=False)
+        found = {row["id"]: row for row in ready.values("id", "type", "workflow_id")}
+        Job.objects.filter(pk__among=list(found)).update(run_at=Now())
+        Event.record(found, Kind.CHANGED, actor=actor, detail="run now")
+        orchestrator.promote(found)
+    return list(found)
 
 
 def _amend(job_ids: Collection[str] | str, changes: dict[str, Any], detail: str, actor: str) -> list[str]:
     with database.atomic():
         rows = lock(_as_list(job_ids)).values()
         ids = [row.id for row in rows if row.status in (Status.WAITING, Status.PENDING)]
-        Job.objects.filter(pk__in=ids).update(**changes)
+        Job.objects.filter(pk__among=ids).update(**changes)
         Event.record(ids, Kind.CHANGED, actor=actor, detail=detail)
         if ids:
             wakeup.on_commit()

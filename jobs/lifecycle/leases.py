@@ -5,9 +5,10 @@ from __future__ import annotations
 import traceback as tracebacks
 from collections.abc import Iterable
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import timedelta
 from typing import Any
 
+from django.db.models import BooleanField, ExpressionWrapper, Q
 from django.db.models.functions import Now
 
 from jobs.exceptions import LeaseLost
@@ -68,11 +69,10 @@ class LockedJob:
     worker_id: str | None
     attempt_number: int
     max_attempts: int
-    claim_expires_at: datetime | None
     has_dependants: bool
     workflow_id: str | None
-    now: datetime
-    """The database's clock when the lock was asked for, so never ahead of the lock."""
+    is_expired: bool | None
+    """By the database's clock when the lock was asked for, so never too early."""
 
     def is_under(self, lease: Lease) -> bool:
         return (
@@ -90,19 +90,19 @@ _COLUMNS = (
     "worker_id",
     "attempt_number",
     "max_attempts",
-    "claim_expires_at",
     "has_dependants",
     "workflow_id",
+    ExpressionWrapper(Q(claim_expires_at__lte=Now()), output_field=BooleanField()),
 )
 
 
 def lock(job_ids: Iterable[str]) -> dict[str, LockedJob]:
     """Lock these rows, always in the order of their ids, and only then read them."""
     rows = (
-        Job.objects.filter(pk__in=list(job_ids))
+        Job.objects.filter(pk__among=frozenset(job_ids))
         .order_by("pk")
         .select_for_update()
-        .values_list(*_COLUMNS, Now())
+        .values_list(*_COLUMNS)
     )
     return {row[0]: LockedJob(*row) for row in rows}
 

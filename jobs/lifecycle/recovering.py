@@ -30,7 +30,7 @@ def recover_expired(types: Iterable[str] | None = None) -> list[str]:
 
     def still_expired(row: LockedJob) -> bool:
         # Lock, then check: the lease may have been renewed while the lock was awaited.
-        return row.claim_expires_at is not None and row.claim_expires_at <= row.now
+        return bool(row.is_expired)
 
     return _recover(ids, still_expired, "its lease expired")
 
@@ -62,7 +62,7 @@ def _end(rows: list[LockedJob], status: Status, reason: str) -> None:
         return
     ids = [row.id for row in rows]
     failure = FailureReport("WorkerLost", f"The worker is gone: {reason}.")
-    Job.objects.filter(pk__in=ids).update(
+    Job.objects.filter(pk__among=frozenset(ids)).update(
         **NO_LEASE, status=status, lease_token=F("lease_token") + 1, last_error=failure.message
     )
     close_attempts(ids, Outcome.LOST, failure)

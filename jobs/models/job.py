@@ -81,8 +81,15 @@ class Job(models.Model):
     run_at = models.DateTimeField(db_default=Now(), help_text="not before; once pending: claimable since")
     blocked = models.BooleanField(default=False, db_default=False, help_text="waits for a prerequisite")
 
+    # Without a database constraint: checking it would cost every claim an extra query per job (see invariants.py).
     worker = models.ForeignKey(
-        "jobs.Worker", null=True, blank=True, on_delete=models.PROTECT, db_index=False, related_name="running_jobs"
+        "jobs.Worker",
+        null=True,
+        blank=True,
+        on_delete=models.PROTECT,
+        db_index=False,
+        db_constraint=False,
+        related_name="running_jobs",
     )
     lease_token = models.BigIntegerField(
         default=0, db_default=0, help_text="up by one at every claim and every recovery"

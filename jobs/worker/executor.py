@@ -32,11 +32,15 @@ class Run:
     claimed: ClaimedJob
     context: JobContext
     isolated: bool
+    started_at: float
+    """By this worker's own stopwatch: when the claim had been answered."""
     deadline: float | None
     trusted_until: float
     """By this worker's own stopwatch: the lease certainly lives until then, even if the database cannot be asked."""
     thread: int | None = None
     abandoned: bool = False
+    thread_lost: bool = False
+    """Its thread was interrupted, or hangs: it serves no other job."""
     lock: threading.Lock = field(default_factory=threading.Lock)
 
 
@@ -80,6 +84,7 @@ class Executor:
 
     def start(self, jobs: Sequence[ClaimedJob], *, claimed_at: float) -> None:
         """Hand claimed jobs to the threads. `claimed_at`: this worker's stopwatch before it asked for them."""
+        started_at = time.monotonic()
         for claimed in jobs:
             kind = registry.find(claimed.type)
             timeout = kind.timeout.total_seconds() if kind and kind.timeout else None
@@ -87,7 +92,8 @@ class Executor:
                 claimed,
                 JobContext(claimed, report=self._on_progress),
                 isolated=bool(kind and kind.isolate),
-                deadline=time.monotonic() + timeout if timeout else None,
+                started_at=started_at,
+                deadline=started_at + timeout if timeout else None,
                 trusted_until=claimed_at + self._lease_seconds,
             )
             self._runs[claimed.lease] = run
@@ -120,8 +126,7 @@ class Executor:
                 # A late stop signal may arrive after the handler has ended; the slot goes on.
                 log.debug("a stop arrived after the handler of %s had ended", run.claimed.lease.job_id, exc_info=True)
                 self._finish(run, None)
-            if run.abandoned:
-                self._threads -= 1
+            if run.thread_lost:
                 return
 
     # -- one job -------------------------------------------------------------------------------------------------
@@ -141,6 +146,8 @@ class Executor:
                 outcome = isolation.run_in_child(run.context)
             else:
                 with run.lock:
+                    if run.abandoned:
+                        return
                     run.thread = threading.get_ident()
                 outcome = run_handler(run.context)
                 if os.getpid() != self._pid:
@@ -168,8 +175,8 @@ class Executor:
         for lease, run in list(self._runs.items()):
             if lease in alive:
                 continue
-            if run.trusted_until - self._lease_seconds > as_of:
-                continue  # claimed after the question was asked
+            if run.started_at > as_of:
+                continue  # its claim may have been committed after the question was answered
             self._stop(run, CANCELLED)
 
     def leases_renewed(self, *, as_of: float) -> None:
@@ -209,6 +216,8 @@ class Executor:
         run.abandoned = True
         with run.lock:
             if run.thread is not None:
+                run.thread_lost = True
+                self._threads -= 1
                 ctypes.pythonapi.PyThreadState_SetAsyncExc(
                     ctypes.c_ulong(run.thread), ctypes.py_object(JobTimeout)
                 )

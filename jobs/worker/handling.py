@@ -8,7 +8,14 @@ from dataclasses import dataclass
 from typing import Any
 
 from jobs import payloads, registry
-from jobs.exceptions import InvalidPayload, JobStopped, LeaseLost, PermanentFailure, RetryLater, UnknownJobType
+from jobs.exceptions import (
+    InvalidPayload,
+    JobStopped,
+    LeaseLost,
+    PermanentFailure,
+    RetryLater,
+    UnknownJobType,
+)
 from jobs.lifecycle.leases import FailureReport, Lease
 from jobs.worker.context import DRAINING, TIMEOUT, JobContext
 

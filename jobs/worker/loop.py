@@ -17,7 +17,7 @@ from jobs.exceptions import WorkerDisabled, WorkerOffline, WorkerRefused
 from jobs.models import Worker
 from jobs.reconcile import reconcile
 from jobs.worker.executor import Executor
-from jobs.worker.patience import Backoff, drop_broken_connections
+from jobs.worker.patience import Backoff, drop_broken_connections, guard_transactions
 from jobs.worker.pulse import Pulse
 from jobs.worker.reporter import Reporter
 
@@ -72,6 +72,7 @@ class WorkerLoop:
     def run(self) -> int:
         """Until told to stop. Returns the exit code."""
         self._install_signals()
+        guard_transactions()
         self.worker = self._register()
         reconcile()
         self._pulse = Pulse(
@@ -191,7 +192,7 @@ class WorkerLoop:
             return False
         if self.options.once or self.options.drain:
             return True
-        return self.options.until_empty and overview.is_empty()
+        return self.options.until_empty and overview.is_empty(self.worker.job_types)
 
     # -- orders --------------------------------------------------------------------------------------------------
 

@@ -16,7 +16,7 @@ from jobs import conf, fleet, lifecycle, orchestrator, recovery
 from jobs.exceptions import UnknownWorker
 from jobs.models import Worker
 from jobs.worker.executor import Executor
-from jobs.worker.patience import Backoff, drop_broken_connections
+from jobs.worker.patience import Backoff, drop_broken_connections, guard_transactions
 
 log = logging.getLogger("jobs.worker")
 
@@ -53,6 +53,7 @@ class Pulse:
         self._next_heartbeat = 0.0
 
     def _run(self) -> None:
+        guard_transactions()
         patience = Backoff(0.1, 2.0)
         pause = 0.0
         while not self._stopping.wait(pause):

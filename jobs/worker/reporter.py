@@ -18,7 +18,7 @@ from jobs.exceptions import LeaseLost
 from jobs.lifecycle.leases import Lease
 from jobs.lifecycle.running import ProgressReport
 from jobs.worker.handling import Outcome
-from jobs.worker.patience import Backoff, drop_broken_connections
+from jobs.worker.patience import Backoff, drop_broken_connections, guard_transactions
 
 log = logging.getLogger("jobs.worker")
 
@@ -65,6 +65,7 @@ class Reporter:
         return not self._thread.is_alive()
 
     def _run(self) -> None:
+        guard_transactions()
         patience = Backoff(0.1, 5.0)
         batch: list[Outcome] = []
         next_progress = 0.0
