@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import random
 import time
 from collections.abc import Collection, Iterator
-from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 from itertools import count
+from typing import Any
 
 from django.db import IntegrityError
 from django.db.models.functions import Now
@@ -60,8 +61,6 @@ def _default_names(host: str) -> Iterator[str]:
 
 
 def _take_name(name: str) -> Worker | None:
-    import os
-
     identity = {
         "host": str(processes.this_host()),
         "pid": os.getpid(),
@@ -135,25 +134,18 @@ def _lock_is_free_for_long(worker: Worker) -> bool:
     return not held and long_gone and not just_started
 
 
-@dataclass(frozen=True)
-class Orders:
-    """What a heartbeat's answer tells the worker to do."""
+def heartbeat(worker: Worker, *, busy: bool) -> str:
+    """Alive. Brings a worker back from offline, never from disabled.
 
-    drain: bool
-    disabled: bool
-
-
-def heartbeat(worker: Worker, *, busy: bool) -> Orders:
-    """Alive. Brings a worker back from offline, never from disabled."""
+    Returns what people want of it: "disabled", "draining" or "" (go on).
+    """
     mine = Worker.objects.filter(pk=worker.pk, pid=worker.pid, process_start=worker.process_start)
-    updated = mine.update(
-        status=WorkerStatus.BUSY if busy else WorkerStatus.IDLE, last_heartbeat=Now(), stopped_at=None
-    )
-    row = mine.values_list("disabled", "draining").first() if updated else None
-    if row is None:
+    status = WorkerStatus.BUSY if busy else WorkerStatus.IDLE
+    updated = mine.update(status=status, last_heartbeat=Now(), stopped_at=None)
+    current = mine.only("disabled", "draining").first() if updated else None
+    if current is None:
         raise UnknownWorker(worker.pk)
-    disabled, draining = row
-    return Orders(drain=draining or disabled, disabled=disabled)
+    return current.order
 
 
 def lock_regained(worker: Worker) -> None:
@@ -177,18 +169,26 @@ def mark_silent_offline() -> list[str]:
     ]
 
 
-def disable(worker_ids: Collection[str]) -> int:
-    """These claim nothing until somebody enables them again."""
-    return int(Worker.objects.filter(pk__in=worker_ids, disabled=False).update(disabled=True))
+def disable(worker_ids: Collection[str]) -> list[str]:
+    """These claim nothing until somebody enables them again. Returns those that changed."""
+    return _flag(Worker.objects.filter(pk__in=worker_ids, disabled=False), disabled=True)
 
 
-def enable(worker_ids: Collection[str]) -> int:
-    changed = int(Worker.objects.filter(pk__in=worker_ids, disabled=True).update(disabled=False))
+def enable(worker_ids: Collection[str]) -> list[str]:
+    changed = _flag(Worker.objects.filter(pk__in=worker_ids, disabled=True), disabled=False)
     if changed:
         wakeup.on_commit()
     return changed
 
 
-def drain(worker_ids: Collection[str]) -> int:
+def drain(worker_ids: Collection[str]) -> list[str]:
     """Ask these workers to finish what they run and then stop."""
-    return int(Worker.objects.filter(pk__in=worker_ids, stopped_at__isnull=True).update(draining=True))
+    running = Worker.objects.filter(pk__in=worker_ids, stopped_at__isnull=True, draining=False)
+    return _flag(running, draining=True)
+
+
+def _flag(workers: Any, **change: bool) -> list[str]:
+    with database.atomic():
+        ids = list(workers.select_for_update().values_list("pk", flat=True))
+        Worker.objects.filter(pk__in=ids).update(**change)
+    return ids

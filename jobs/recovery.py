@@ -23,15 +23,17 @@ PRUNE_BATCH = 1000
 
 @dataclass(frozen=True)
 class Glance:
-    """What one cheap statement tells about the queue."""
+    """What one cheap statement tells about the queue, and about the worker that asks."""
 
     pending: bool
     next_due: float | None
     """Seconds until a waiting job's time comes; negative: it has come."""
+    order: str | None
+    """What people want of this worker: "disabled", "draining" or "" (go on); None: it is not registered."""
     lease_holders: list[str] = field(default_factory=list)
 
 
-def glance() -> Glance:
+def glance(worker_id: str | None = None) -> Glance:
     seconds = (
         "EXTRACT(EPOCH FROM min(run_at) - statement_timestamp())::float8"
         if database.is_postgres()
@@ -41,14 +43,17 @@ def glance() -> Glance:
         f"""
         SELECT EXISTS (SELECT 1 FROM jobs_job WHERE status = 'pending'),
                (SELECT {seconds} FROM jobs_job WHERE status = 'waiting' AND NOT blocked),
+               (SELECT CASE WHEN draining THEN 'draining' WHEN disabled THEN 'disabled' ELSE '' END
+                FROM jobs_worker WHERE id = %s),
                NULL
         UNION ALL
-        SELECT NULL, NULL, worker_id
+        SELECT NULL, NULL, NULL, worker_id
         FROM (SELECT DISTINCT worker_id FROM jobs_job WHERE status = 'processing') AS holder
-        """
+        """,
+        [worker_id],
     )
-    (pending, next_due, _), *holders = sorted(rows, key=lambda row: row[2] is not None)
-    return Glance(bool(pending), next_due, [row[2] for row in holders])
+    (pending, next_due, order, _), *holders = sorted(rows, key=lambda row: row[3] is not None)
+    return Glance(bool(pending), next_due, order, [row[3] for row in holders])
 
 
 def bury_the_dead(lease_holders: list[str]) -> list[str]:

@@ -142,9 +142,7 @@ def test_a_heartbeat_does_not_enable_a_disabled_worker() -> None:
     job = enqueue("tests.noop")
     worker = new_worker()
     fleet.disable([worker.pk])
-    orders = fleet.heartbeat(worker, busy=False)
-    assert orders.disabled
-    assert orders.drain
+    assert fleet.heartbeat(worker, busy=False) == "disabled"
     with pytest.raises(WorkerDisabled):
         lifecycle.claim(worker, 1)
     fleet.enable([worker.pk])

@@ -77,3 +77,8 @@ class Worker(models.Model):
     def state(self) -> str:
         """What people see: the disabled flag outranks whatever the process says of itself."""
         return "disabled" if self.disabled else self.status
+
+    @property
+    def order(self) -> str:
+        """What people want of it: "draining" (finish and stop), "disabled" (finish and wait) or "" (go on)."""
+        return "draining" if self.draining else "disabled" if self.disabled else ""

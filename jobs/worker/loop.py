@@ -79,7 +79,7 @@ class WorkerLoop:
             self.worker,
             self._executor,
             on_pending=self._wake.set,
-            on_orders=self._obey,
+            on_order=self._obey,
             on_unknown=self._register_again,
         )
         self._ear = wakeup.make_ear(
@@ -203,12 +203,12 @@ class WorkerLoop:
     def _pulse_now(self) -> None:
         self._pulse.beat_now()
 
-    def _obey(self, orders: fleet.Orders) -> None:
-        if orders.drain and not orders.disabled:
+    def _obey(self, order: str) -> None:
+        if order == "draining" and not self._stop_requested:
             log.info("asked to drain")
-            self._stop_requested = max(1, self._stop_requested)
+            self._stop_requested = 1
             self._wake.set()
-        elif self._disabled and not orders.disabled:
+        elif order == "" and self._disabled:
             log.info("worker %s is enabled again", self.worker.name)
             self._disabled = False
             self._wake.set()

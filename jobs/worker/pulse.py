@@ -28,13 +28,13 @@ class Pulse:
         executor: Executor,
         *,
         on_pending: Callable[[], None],
-        on_orders: Callable[[fleet.Orders], None],
+        on_order: Callable[[str], None],
         on_unknown: Callable[[], None],
     ) -> None:
         self.worker = worker
         self._executor = executor
         self._on_pending = on_pending
-        self._on_orders = on_orders
+        self._on_order = on_order
         self._on_unknown = on_unknown
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._run, name="pulse", daemon=True)
@@ -86,7 +86,10 @@ class Pulse:
             self._next_sweep = now + settings.sweep_interval.total_seconds()
         if busy:
             self._check_leases()
-        glance = recovery.glance()
+        glance = recovery.glance(self.worker.pk)
+        if glance.order is None:
+            raise UnknownWorker(self.worker.pk)
+        self._on_order(glance.order)
         if glance.next_due is not None and glance.next_due <= 0:
             orchestrator.promote_due()
         others = [holder for holder in glance.lease_holders if holder != self.worker.pk]
@@ -101,12 +104,11 @@ class Pulse:
 
     def _heartbeat(self, busy: bool) -> None:
         asked_at = time.monotonic()
-        orders = fleet.heartbeat(self.worker, busy=busy)
+        fleet.heartbeat(self.worker, busy=busy)
         self._reported_busy = busy
         if busy:
             lifecycle.renew(self.worker.pk)
             self._executor.leases_renewed(as_of=asked_at)
-        self._on_orders(orders)
 
     def _check_leases(self) -> None:
         """Cancelled, recovered or hung for too long: the database no longer knows the lease, so the job stops."""
