@@ -67,7 +67,7 @@ def enqueue(
         correlation_id=correlation_id,
         max_attempts=max_attempts,
     )
-    merged = {**(payload or {}), **arguments}
+    merged = payloads.merge(payload, arguments)
     draft = Draft(new_ulids(1)[0], payloads.encode_payload(merged), check_unique_key(unique_key))
     admit(terms, 1)
     return insert(terms, draft)
@@ -108,8 +108,7 @@ def enqueue_many(
         return []
     admit(terms, len(drafts))
     if unique_key:
-        with database.atomic():
-            return [insert(terms, draft).id for draft in drafts]
+        return _insert_many(terms, drafts)
     write(terms, drafts)
     return [draft.id for draft in drafts]
 
@@ -127,20 +126,37 @@ def make_terms(
     kind = registry.get(type_name)
     if delay is not None and run_at is not None:
         raise EnqueueRefused("Give delay or run_at, not both.")
-    if run_at is not None and timezone.is_naive(run_at):
-        raise EnqueueRefused("run_at must carry a time zone.")
-    seconds = delay.total_seconds() if isinstance(delay, timedelta) else float(delay or 0)
-    if not 0 <= seconds < 100 * 366 * 86400:
-        raise EnqueueRefused(f"delay must lie between now and a hundred years from now, not {delay!r}.")
-    attempts = max_attempts or kind.max_attempts or conf.current().max_attempts
-    if attempts < 1:
-        raise EnqueueRefused("max_attempts must be at least 1.")
+    _check_moment(run_at)
+    attempts = max_attempts
+    if attempts is None:
+        attempts = kind.max_attempts or conf.current().max_attempts
+    if not _is_whole(attempts) or attempts < 1:
+        raise EnqueueRefused(f"max_attempts must be a whole number of at least 1, not {attempts!r}.")
     level = kind.priority if priority is None else priority
-    if isinstance(level, bool) or not isinstance(level, int) or not -(2**31) <= level < 2**31:
+    if not _is_whole(level):
         raise EnqueueRefused(f"priority must be a whole number (lower runs first), not {priority!r}.")
     _check_text("submitter", submitter, 200)
     _check_text("correlation_id", correlation_id or "", 64)
-    return Terms(type_name, level, attempts, seconds, run_at, submitter, correlation_id)
+    return Terms(type_name, level, attempts, _in_seconds(delay), run_at, submitter, correlation_id)
+
+
+def _is_whole(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and -(2**31) <= value < 2**31
+
+
+def _in_seconds(delay: timedelta | float | None) -> float:
+    try:
+        seconds = delay.total_seconds() if isinstance(delay, timedelta) else float(delay or 0)
+    except (TypeError, ValueError):
+        seconds = -1
+    if not 0 <= seconds < 100 * 366 * 86400:
+        raise EnqueueRefused(f"delay must lie between now and a hundred years from now, not {delay!r}.")
+    return seconds
+
+
+def _check_moment(run_at: Any) -> None:
+    if run_at is not None and (not isinstance(run_at, datetime) or timezone.is_naive(run_at)):
+        raise EnqueueRefused(f"run_at must be a datetime that carries a time zone, not {run_at!r}.")
 
 
 def check_unique_key(key: str | None) -> str | None:
@@ -151,8 +167,8 @@ def check_unique_key(key: str | None) -> str | None:
     return key
 
 
-def _check_text(field: str, text: str, limit: int) -> None:
-    if not isinstance(text, str) or len(text) > limit or "\0" in text:
+def _check_text(field: str, text: Any, limit: int) -> None:
+    if not isinstance(text, str) or len(text) > limit or text != payloads.storable(text):
         raise EnqueueRefused(f"{field} must be text of at most {limit} characters.")
 
 
@@ -176,6 +192,20 @@ def insert(terms: Terms, draft: Draft) -> Job:
     raise EnqueueRefused(f"The unique key {draft.unique_key!r} changes hands too quickly; try again.")
 
 
+def _insert_many(terms: Terms, drafts: Sequence[Draft]) -> list[str]:
+    """Write the rows whose unique keys are free, in one statement; the ids of the jobs that have the keys now."""
+    with database.atomic():
+        # In the order of the keys: submissions of the same keys may wait for each other, but never in a circle.
+        if write(terms, sorted(drafts, key=lambda draft: draft.unique_key or "")) == len(drafts):
+            return [draft.id for draft in drafts]
+        keys = [draft.unique_key for draft in drafts]
+        owners: dict[str | None, str] = {}
+        for start in range(0, len(keys), 500):
+            taken = Job.objects.active().filter(unique_key__in=keys[start : start + 500])
+            owners.update(taken.values_list("unique_key", "pk"))
+        return [owners.get(draft.unique_key) or insert(terms, draft).id for draft in drafts]
+
+
 def write(terms: Terms, drafts: Sequence[Draft]) -> int:
     """One statement; returns how many rows were written. Wake-ups go out when the transaction commits."""
     writer = _write_postgres if database.is_postgres() else _write_sqlite
@@ -192,7 +222,9 @@ INSERT INTO jobs_job (id, type, payload, priority, max_attempts, submitter, corr
 
 
 def _write_postgres(terms: Terms, drafts: Sequence[Draft]) -> int:
-    moment = "%s::timestamptz" if terms.run_at else "statement_timestamp() + %s * interval '1 second'"
+    # A moment that has passed means now: it is no way past those that came earlier.
+    given = "greatest(%s::timestamptz, statement_timestamp())"
+    moment = given if terms.run_at else "statement_timestamp() + %s * interval '1 second'"
     sql = f"""{_INSERT}
         SELECT draft.id, %s, draft.payload::jsonb, %s, %s, %s, coalesce(%s, draft.id),
                draft.unique_key, %s, %s, %s, moment,
@@ -215,7 +247,11 @@ def _write_postgres(terms: Terms, drafts: Sequence[Draft]) -> int:
 
 def _write_sqlite(terms: Terms, drafts: Sequence[Draft]) -> int:
     now = "strftime('%%Y-%%m-%%d %%H:%%M:%%f', 'now')"
-    moment = "%s" if terms.run_at else f"CASE %s WHEN 0 THEN {now} ELSE strftime('%%Y-%%m-%%d %%H:%%M:%%f', 'now', %s) END"
+    moment = (
+        f"max(%s, {now})"
+        if terms.run_at
+        else f"CASE %s WHEN 0 THEN {now} ELSE strftime('%%Y-%%m-%%d %%H:%%M:%%f', 'now', %s) END"
+    )
     sql = f"""{_INSERT}
         SELECT id, type, payload, priority, attempts, submitter, coalesce(correlation, id),
                unique_key, workflow, parent, blocked, moment,
@@ -268,8 +304,7 @@ def _as_written(terms: Terms, draft: Draft) -> Job:
     }
     if terms.run_at is None:
         known["status"] = Status.WAITING if waits else Status.PENDING
-    job: Job = Job.from_db(database.alias(), list(known), list(known.values()))
+    names = [field.attname for field in Job._meta.concrete_fields if field.attname in known]
+    job: Job = Job.from_db(database.alias(), names, [known[name] for name in names])
     job.created = True
     return job
-
-

@@ -79,7 +79,7 @@ class JobContext:
 
     @property
     def stop_reason(self) -> str:
-        """"draining" leaves time to finish within the drain timeout; any other reason means: now."""
+        """ "draining" leaves time to finish within the drain timeout; any other reason means: now."""
         return self._stop_reason
 
     def raise_if_stopped(self) -> None:
@@ -122,5 +122,5 @@ class JobContext:
             correlation_id=self.correlation_id,
             max_attempts=max_attempts,
         )
-        body = payloads.encode_payload({**(payload or {}), **arguments})
+        body = payloads.encode_payload(payloads.merge(payload, arguments))
         return add_child(self.lease, terms, Draft(new_ulid(), body, check_unique_key(unique_key)), after, key)
