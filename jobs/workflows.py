@@ -1,9 +1,9 @@
 """Workflows: jobs that wait for other jobs.
 
-    with workflow("import") as flow:
-        fetch = flow.add("fetch", url=…)
-        left, right = flow.add("parse", after=[fetch]), flow.add("index", after=[fetch])
-        flow.add("publish", after=[left, optional(right)])
+with workflow("import") as flow:
+    fetch = flow.add("fetch", url=…)
+    left, right = flow.add("parse", after=[fetch]), flow.add("index", after=[fetch])
+    flow.add("publish", after=[left, optional(right)])
 """
 
 from __future__ import annotations
@@ -69,7 +69,9 @@ class Flow:
             max_attempts=max_attempts,
         )
         draft = Draft(
-            new_ulid(), payloads.encode_payload({**(payload or {}), **arguments}), check_unique_key(unique_key)
+            new_ulid(),
+            payloads.encode_payload(payloads.merge(payload, arguments)),
+            check_unique_key(unique_key),
         )
         with database.atomic():
             return place(terms, draft, after, workflow_id=self.record.id)
@@ -136,7 +138,9 @@ def _lock_needed(needed: Mapping[str, Needed]) -> dict[str, dict[str, Any]]:
     if not needed:
         return {}
     rows = Job.objects.filter(pk__among=list(needed)).order_by("pk").select_for_update()
-    known = {row["id"]: row for row in rows.values("id", "status", "cancelled_because")}
+    known: dict[str, dict[str, Any]] = {
+        row["id"]: dict(row) for row in rows.values("id", "status", "cancelled_because")
+    }
     missing = set(needed) - set(known)
     if missing:
         raise EnqueueRefused(f"There is no job {min(missing)} to wait for.")
@@ -145,5 +149,3 @@ def _lock_needed(needed: Mapping[str, Needed]) -> dict[str, dict[str, Any]]:
 
 def _id(job: Job | str) -> str:
     return job if isinstance(job, str) else job.pk
-
-
