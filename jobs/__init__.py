@@ -21,9 +21,9 @@ if TYPE_CHECKING:
         UnknownJobType,
     )
     from jobs.lifecycle import cancel, enqueue, enqueue_many, retry
+    from jobs.overview import snapshot
     from jobs.priorities import HIGH, LOW, NORMAL
     from jobs.registry import job_type
-    from jobs.overview import snapshot
     from jobs.worker.context import JobContext
     from jobs.workflows import Flow, optional, workflow
 

@@ -74,7 +74,16 @@ class ReadOnlyInline(admin.TabularInline):  # type: ignore[type-arg]
 
 class AttemptInline(ReadOnlyInline):
     model = Attempt
-    fields = ("number", "outcome", "worker_name", "started_at", "finished_at", "error_type", "error", "traceback")
+    fields = (
+        "number",
+        "outcome",
+        "worker_name",
+        "started_at",
+        "finished_at",
+        "error_type",
+        "error",
+        "traceback",
+    )
 
 
 class EventInline(ReadOnlyInline):
@@ -90,7 +99,8 @@ class DerivedStateFilter(admin.SimpleListFilter):
         return [(state, state) for state in DERIVED_STATES]
 
     def queryset(self, request: HttpRequest, queryset: Any) -> Any:
-        return getattr(queryset, self.value())() if self.value() in DERIVED_STATES else queryset
+        chosen = self.value()
+        return getattr(queryset, chosen)() if chosen in DERIVED_STATES else queryset
 
 
 class TypeFilter(admin.SimpleListFilter):
@@ -108,7 +118,17 @@ class TypeFilter(admin.SimpleListFilter):
 
 @admin.register(Job)
 class JobAdmin(ReadOnlyAdmin):
-    list_display = ("id", "type", "state", "urgency", "progress", "attempts_used", "worker_name", "created_at", "error")
+    list_display = (
+        "id",
+        "type",
+        "state",
+        "urgency",
+        "progress",
+        "attempts_used",
+        "worker_name",
+        "created_at",
+        "error",
+    )
     list_filter = ("status", DerivedStateFilter, TypeFilter, "priority")
     search_fields = ("=id", "=correlation_id", "=unique_key")
     search_help_text = "a job's id, correlation id or unique key"
@@ -129,7 +149,9 @@ class JobAdmin(ReadOnlyAdmin):
     @admin.display
     def progress(self, job: Job) -> SafeString:
         return format_html(
-            '<progress max="100" value="{}" aria-label="progress"></progress> {}', job.progress_percent, job.current_step
+            '<progress max="100" value="{}" aria-label="progress"></progress> {}',
+            job.progress_percent,
+            job.current_step,
         )
 
     @admin.display(description="attempts")
@@ -149,16 +171,26 @@ class JobAdmin(ReadOnlyAdmin):
 
     @admin.action(description="Retry failed or cancelled jobs", permissions=["change"])
     def retry(self, request: HttpRequest, queryset: QuerySet[Job]) -> None:
-        self._act(request, queryset, "retried", lambda ids: lifecycle.retry(ids, actor=request.user.get_username()))
+        self._act(
+            request, queryset, "retried", lambda ids: lifecycle.retry(ids, actor=request.user.get_username())
+        )
 
     @admin.action(description="Cancel", permissions=["change"])
     def cancel(self, request: HttpRequest, queryset: QuerySet[Job]) -> None:
-        self._act(request, queryset, "cancelled", lambda ids: lifecycle.cancel(ids, actor=request.user.get_username()))
+        self._act(
+            request,
+            queryset,
+            "cancelled",
+            lambda ids: lifecycle.cancel(ids, actor=request.user.get_username()),
+        )
 
     @admin.action(description="Run now (jobs that wait for their time)", permissions=["change"])
     def run_now(self, request: HttpRequest, queryset: QuerySet[Job]) -> None:
         self._act(
-            request, queryset, "made pending", lambda ids: lifecycle.run_now(ids, actor=request.user.get_username())
+            request,
+            queryset,
+            "made pending",
+            lambda ids: lifecycle.run_now(ids, actor=request.user.get_username()),
         )
 
     @admin.action(description="Set priority high", permissions=["change"])
@@ -199,7 +231,16 @@ class JobAdmin(ReadOnlyAdmin):
 
 @admin.register(Worker)
 class WorkerAdmin(ReadOnlyAdmin):
-    list_display = ("name", "shown_state", "running", "concurrency", "kind", "capabilities", "last_heartbeat", "version")
+    list_display = (
+        "name",
+        "shown_state",
+        "running",
+        "concurrency",
+        "kind",
+        "capabilities",
+        "last_heartbeat",
+        "version",
+    )
     list_filter = ("status", "disabled", "kind")
     search_fields = ("name",)
     actions = ("disable", "enable", "drain")
@@ -225,7 +266,11 @@ class WorkerAdmin(ReadOnlyAdmin):
         self._act(request, queryset, "asked to drain", fleet.drain)
 
     def _act(
-        self, request: HttpRequest, queryset: QuerySet[Worker], done: str, verb: Callable[[list[str]], list[str]]
+        self,
+        request: HttpRequest,
+        queryset: QuerySet[Worker],
+        done: str,
+        verb: Callable[[list[str]], list[str]],
     ) -> None:
         self.note(request, queryset, verb(list(queryset.values_list("pk", flat=True))), done)
 
@@ -257,6 +302,8 @@ class JobTypeStateAdmin(admin.ModelAdmin):  # type: ignore[type-arg]
     def _set_paused(self, request: HttpRequest, queryset: QuerySet[JobTypeState], paused: bool) -> None:
         changed = queryset.exclude(paused=paused)
         if request.user.is_authenticated:
-            LogEntry.objects.log_actions(request.user.pk, changed, CHANGE, f"paused: {paused}", single_object=False)
+            LogEntry.objects.log_actions(
+                request.user.pk, changed, CHANGE, f"paused: {paused}", single_object=False
+            )
         count = changed.update(paused=paused)
         self.message_user(request, f"{count} job type(s) {'paused' if paused else 'resumed'}.")

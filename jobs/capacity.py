@@ -48,7 +48,11 @@ def reserve(count: int) -> None:
 def count_active(*, up_to: int) -> int:
     """Active jobs, counted no further than `up_to`."""
     total = 0
-    for status, extra in ((Status.PENDING, {}), (Status.WAITING, {"blocked": False}), (Status.PROCESSING, {})):
+    for status, extra in (
+        (Status.PENDING, {}),
+        (Status.WAITING, {"blocked": False}),
+        (Status.PROCESSING, {}),
+    ):
         total += Job.objects.filter(status=status, **extra).order_by()[: up_to - total].count()
         if total >= up_to:
             return total
@@ -56,7 +60,7 @@ def count_active(*, up_to: int) -> int:
 
 
 def count_submission(submitter: str, count: int) -> None:
-    """Raise RateLimited when this submitter has used up its minute. The counter's row makes racing requests queue up."""
+    """Raise RateLimited when this submitter has used up its minute. Racing requests queue up at the counter's row."""
     limit = conf.current().submitter_rate
     if not submitter or not limit:
         return

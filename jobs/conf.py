@@ -49,7 +49,16 @@ def _whole(minimum: int) -> Callable[[Any], int]:
 
 
 def _parse_bool(value: Any) -> bool:
-    words = {"true": True, "1": True, "yes": True, "on": True, "false": False, "0": False, "no": False, "off": False}
+    words = {
+        "true": True,
+        "1": True,
+        "yes": True,
+        "on": True,
+        "false": False,
+        "0": False,
+        "no": False,
+        "off": False,
+    }
     if str(value).strip().lower() not in words:
         raise ValueError(f"{value!r} is neither true nor false")
     return words[str(value).strip().lower()]
@@ -72,11 +81,17 @@ class JobsSettings:
     claim_duration: timedelta = _duration("30m", "how long a lease lasts unless it is renewed")
     heartbeat_interval: timedelta = _duration("30s", "how often a worker reports and renews its leases")
     offline_threshold: timedelta = _duration("5m", "silence after which a worker counts as offline")
-    tick_interval: timedelta = _duration("1s", "how often a worker looks for due jobs and for proof of a death")
+    tick_interval: timedelta = _duration(
+        "1s", "how often a worker looks for due jobs and for proof of a death"
+    )
     sweep_interval: timedelta = _duration("60s", "how often the whole sweep runs")
-    stale_timeout: timedelta = _duration("30m", "a running job without progress for this long loses its lease")
+    stale_timeout: timedelta = _duration(
+        "30m", "a running job without progress for this long loses its lease"
+    )
     recovery_grace: timedelta = _duration("2m", "after the database was down, how long expiry does not count")
-    session_lock_grace: timedelta = _duration("5s", "how long a worker's PostgreSQL lock may be free (reconnect)")
+    session_lock_grace: timedelta = _duration(
+        "5s", "how long a worker's PostgreSQL lock may be free (reconnect)"
+    )
     session_features: bool = _flag(
         True, "LISTEN and session locks on PostgreSQL; false behind a transaction pooler such as PgBouncer"
     )
@@ -87,8 +102,12 @@ class JobsSettings:
     max_attempts: int = _number(3, "how often a job runs at most, unless its type says otherwise")
     backoff_base: timedelta = _duration("10s", "the wait after the first failed attempt")
     backoff_cap: timedelta = _duration("1h", "the longest wait between two attempts")
-    priority_ageing: timedelta = _duration("5m", "a job that waited this long shares in claims whatever its priority")
-    gpu_patience: timedelta = _duration("60s", "how long a job that prefers a GPU is left to idle GPU workers")
+    priority_ageing: timedelta = _duration(
+        "5m", "a job that waited this long shares in claims whatever its priority"
+    )
+    gpu_patience: timedelta = _duration(
+        "60s", "how long a job that prefers a GPU is left to idle GPU workers"
+    )
     max_depth: int = _number(1_000_000, "active jobs above which enqueue raises QueueFull")
     warn_depth: int = _number(10_000, "active jobs above which enqueue logs a warning")
     submitter_rate: int = _number(0, "jobs per minute and submitter; 0 means no limit", minimum=0)
@@ -131,7 +150,9 @@ def find_problems(raw: Any) -> list[str]:
     if not problems:
         parsed = JobsSettings(**_parsed(raw))
         if parsed.heartbeat_interval * 2 > parsed.claim_duration:
-            problems.append("JOBS['HEARTBEAT_INTERVAL'] must be at most half of CLAIM_DURATION, or leases run out.")
+            problems.append(
+                "JOBS['HEARTBEAT_INTERVAL'] must be at most half of CLAIM_DURATION, or leases run out."
+            )
         if parsed.heartbeat_interval >= parsed.offline_threshold:
             problems.append("JOBS['HEARTBEAT_INTERVAL'] must be below OFFLINE_THRESHOLD, or workers flap.")
         if parsed.backoff_base > parsed.backoff_cap:

@@ -73,19 +73,20 @@ def when_unlocked(action: Callable[[], T], *, attempts: int = 8) -> T:
     raise AssertionError("unreachable")
 
 
-def now_plus(delta: timedelta) -> ExpressionWrapper:
+def now_plus(delta: timedelta) -> ExpressionWrapper[Any]:
     """A moment by the database's clock, the only clock that counts."""
     return ExpressionWrapper(Now() + delta, output_field=DateTimeField())
 
 
-def now_minus(delta: timedelta) -> ExpressionWrapper:
+def now_minus(delta: timedelta) -> ExpressionWrapper[Any]:
     return ExpressionWrapper(Now() - delta, output_field=DateTimeField())
 
 
 def read_clock() -> datetime:
     """What the database's clock says."""
     if is_postgres():
-        return fetch("SELECT statement_timestamp()")[0][0]
+        now: datetime = fetch("SELECT statement_timestamp()")[0][0]
+        return now
     text = fetch("SELECT strftime('%%Y-%%m-%%d %%H:%%M:%%f+00:00', 'now')")[0][0]
     return datetime.fromisoformat(text)
 
@@ -93,7 +94,7 @@ def read_clock() -> datetime:
 def fetch(sql: str, params: list[Any] | tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
     with connection().cursor() as cursor:
         cursor.execute(sql, params)
-        return cursor.fetchall()
+        return list(cursor.fetchall())
 
 
 def among(column: str, ids: Iterable[str], *, vendor: str) -> tuple[str, list[str]]:

@@ -30,18 +30,26 @@ def current_version() -> str:
 
 
 def register(
-    *, name: str | None, job_types: Collection[str], capabilities: Collection[str], concurrency: int
+    *,
+    name: str | None,
+    job_types: Collection[str],
+    capabilities: Collection[str],
+    concurrency: int,
+    lock_key: int | None = None,
 ) -> Worker:
-    """This process as a worker. A name whose former process is proven gone is taken over, with its history."""
+    """This process as a worker. A name whose former process is proven gone is taken over, with its history.
+
+    A process that registers again brings the key of the session lock that it holds already.
+    """
     here = processes.this_host()
     deadline = time.monotonic() + (_NAME_PATIENCE if database.is_postgres() else 0)
     while True:
         for candidate in [name] if name else _default_names(here.name):
-            worker = database.when_unlocked(lambda c=candidate: _take_name(c))  # type: ignore[misc]
+            worker = database.when_unlocked(lambda c=candidate: _take_name(c, lock_key))  # type: ignore[misc]
             if worker is not None:
                 break
         else:
-            if time.monotonic() < deadline:
+            if time.monotonic() < deadline and not _lives_here(name):
                 time.sleep(0.5)
                 continue
             raise WorkerNameTaken(name or here.name)
@@ -60,12 +68,20 @@ def _default_names(host: str) -> Iterator[str]:
         yield f"{host}-{number}"
 
 
-def _take_name(name: str) -> Worker | None:
+def _lives_here(name: str | None) -> bool:
+    """The worker of this name is a living process of this host: there is nothing to wait for."""
+    worker = Worker.objects.filter(name=name, host=str(processes.this_host())).first()
+    return worker is not None and proof_of_death(worker) is None
+
+
+def _take_name(name: str, lock_key: int | None = None) -> Worker | None:
+    if lock_key is None and database.is_postgres() and conf.current().session_features:
+        lock_key = random.getrandbits(31)
     identity = {
         "host": str(processes.this_host()),
         "pid": os.getpid(),
         "process_start": processes.start_mark(os.getpid()) or "",
-        "lock_key": random.getrandbits(31) if database.is_postgres() and conf.current().session_features else None,
+        "lock_key": lock_key,
         "version": current_version(),
         "status": WorkerStatus.ACTIVE,
     }

@@ -30,7 +30,7 @@ def encode(value: Any, *, what: str = "payload") -> str:
     limit = conf.current().payload_max_bytes
     if len(text) > limit and len(text.encode()) > limit:
         raise InvalidPayload(
-            f"The {what} has {len(text):,} bytes; the limit is {limit:,}. Store large data elsewhere and pass a reference."
+            f"The {what} has {len(text):,} bytes; the limit is {limit:,}. Store large data elsewhere, pass a reference."
         )
     return text
 

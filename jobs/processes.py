@@ -6,7 +6,6 @@ within it a process namespace, since two containers number their processes indep
 
 from __future__ import annotations
 
-import os
 import socket
 import subprocess
 import sys
@@ -26,7 +25,7 @@ class Host:
 
     @classmethod
     def parse(cls, text: str) -> Host:
-        name, boot, namespace = (text.split("|") + ["", ""])[:3]
+        name, boot, namespace = [*text.split("|"), "", ""][:3]
         return cls(name, boot, namespace)
 
 
@@ -35,12 +34,12 @@ def this_host() -> Host:
     name = socket.gethostname().replace("|", "-")[:100]
     if sys.platform == "linux":
         boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
-        return Host(name, boot, os.readlink("/proc/self/ns/pid"))
+        return Host(name, boot, str(Path("/proc/self/ns/pid").readlink()))
     return Host(name, "", "")
 
 
 def start_mark(pid: int) -> str | None:
-    """Something about a living process that no later process with the same pid shares; None: there is no such process."""
+    """Something about a living process that no later one with its pid shares; None: there is no such process."""
     if sys.platform == "linux":
         try:
             stat = Path(f"/proc/{pid}/stat").read_text()
@@ -50,7 +49,9 @@ def start_mark(pid: int) -> str | None:
         fields = stat.rpartition(")")[2].split()
         state, started = fields[0], fields[19]
         return None if state in "ZX" else started
-    shown = subprocess.run(["ps", "-o", "stat=,lstart=", "-p", str(pid)], capture_output=True, text=True, check=False)
+    shown = subprocess.run(
+        ["ps", "-o", "stat=,lstart=", "-p", str(pid)], capture_output=True, text=True, check=False
+    )
     state, _, started = shown.stdout.strip().partition(" ")
     return None if not started or state.startswith("Z") else started.strip()
 

@@ -85,7 +85,9 @@ def end_expired_leases() -> list[str]:
 def mark_offline() -> list[str]:
     names = fleet.mark_silent_offline()
     for name in names:
-        log.warning("worker %s is silent and counts as offline; its jobs wait for the end of their leases", name)
+        log.warning(
+            "worker %s is silent and counts as offline; its jobs wait for the end of their leases", name
+        )
     return names
 
 
@@ -146,5 +148,3 @@ def sweep() -> bool:
                 return False
             step()
     return True
-
-

@@ -1,8 +1,8 @@
 """Every status change of a job, in the order of its life. Nothing else writes Job.status.
 
-    enqueue → claim → renew · report_progress → complete · fail · release
-                                                 cancel · retry · discard (people)
-                                                 recover · reconcile     (the queue itself)
+enqueue → claim → renew · report_progress → complete · fail · release
+                                             cancel · retry · discard (people)
+                                             recover · reconcile     (the queue itself)
 """
 
 from jobs.lifecycle.claiming import claim

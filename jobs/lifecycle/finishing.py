@@ -34,7 +34,11 @@ def complete_many(reports: Sequence[tuple[Lease, Any]]) -> set[Lease]:
 
 
 def _complete(reports: Sequence[tuple[Lease, Any]]) -> set[Lease]:
-    with_result = [(lease.job_id, payloads.encode(result, what="result")) for lease, result in reports if result is not None]
+    with_result = [
+        (lease.job_id, payloads.encode(result, what="result"))
+        for lease, result in reports
+        if result is not None
+    ]
     with database.atomic():
         rows = lock(lease.job_id for lease, _ in reports)
         held = [lease for lease, _ in reports if (row := rows.get(lease.job_id)) and row.is_under(lease)]
@@ -80,7 +84,10 @@ def _fail(lease: Lease, failure: FailureReport) -> Status:
             wait = failure.retry_in
             if wait is None:
                 wait = backoff(
-                    row.attempt_number, base=settings.backoff_base, cap=settings.backoff_cap, chance=random.random()
+                    row.attempt_number,
+                    base=settings.backoff_base,
+                    cap=settings.backoff_cap,
+                    chance=random.random(),
                 )
             changes = {"status": Status.WAITING, "run_at": database.now_plus(wait)}
         _leave([row], Outcome.FAILED, {**changes, "last_error": error}, failure=failure)
@@ -117,7 +124,11 @@ def release(leases: Collection[Lease], *, reason: str = "") -> set[Lease]:
 
 
 def _leave(
-    rows: Sequence[LockedJob], outcome: Outcome, changes: dict[str, Any], *, failure: FailureReport | None = None
+    rows: Sequence[LockedJob],
+    outcome: Outcome,
+    changes: dict[str, Any],
+    *,
+    failure: FailureReport | None = None,
 ) -> None:
     """End the leases of locked rows: the jobs, their attempts, and what depends on them."""
     if not rows:
@@ -128,7 +139,9 @@ def _leave(
     close_attempts(ids, outcome, failure)
     announce(
         [
-            Transition(row.id, row.type, row.status, after, row.workflow_id, failure.message if failure else "")
+            Transition(
+                row.id, row.type, row.status, after, row.workflow_id, failure.message if failure else ""
+            )
             for row in rows
         ]
     )

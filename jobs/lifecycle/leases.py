@@ -48,7 +48,9 @@ class FailureReport:
     retry_in: timedelta | None = None
 
     @classmethod
-    def of(cls, error: BaseException, *, permanent: bool = False, retry_in: timedelta | None = None) -> FailureReport:
+    def of(
+        cls, error: BaseException, *, permanent: bool = False, retry_in: timedelta | None = None
+    ) -> FailureReport:
         return cls(
             type=type(error).__qualname__,
             message=str(error) or type(error).__qualname__,

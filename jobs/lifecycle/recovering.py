@@ -20,7 +20,9 @@ def expiry_counts() -> bool:
     if not database.is_postgres():
         return True
     grace = conf.current().recovery_grace
-    return bool(database.fetch("SELECT pg_postmaster_start_time() <= statement_timestamp() - %s", [grace])[0][0])
+    return bool(
+        database.fetch("SELECT pg_postmaster_start_time() <= statement_timestamp() - %s", [grace])[0][0]
+    )
 
 
 def recover_expired(types: Iterable[str] | None = None) -> list[str]:
@@ -67,6 +69,6 @@ def _end(rows: list[LockedJob], status: Status, reason: str) -> None:
     )
     close_attempts(ids, Outcome.LOST, failure)
     Event.record(ids, Kind.RECOVERED, detail=reason)
-    announce([Transition(row.id, row.type, row.status, status, row.workflow_id, failure.message) for row in rows])
-
-
+    announce(
+        [Transition(row.id, row.type, row.status, status, row.workflow_id, failure.message) for row in rows]
+    )

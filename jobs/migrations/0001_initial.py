@@ -2,210 +2,509 @@
 
 import django.db.models.deletion
 import django.db.models.functions.datetime
+from django.db import migrations, models
+
 import jobs.models.fields
 import jobs.ulid
-from django.db import migrations, models
 
 
 class Migration(migrations.Migration):
-
     initial = True
 
-    dependencies = [
-    ]
+    dependencies = []
 
     operations = [
         migrations.CreateModel(
-            name='JobTypeState',
+            name="JobTypeState",
             fields=[
-                ('name', models.CharField(max_length=100, primary_key=True, serialize=False)),
-                ('paused', models.BooleanField(default=False)),
-                ('concurrency', models.PositiveIntegerField(blank=True, help_text='overrides the limit declared in code; empty: as declared', null=True)),
+                ("name", models.CharField(max_length=100, primary_key=True, serialize=False)),
+                ("paused", models.BooleanField(default=False)),
+                (
+                    "concurrency",
+                    models.PositiveIntegerField(
+                        blank=True,
+                        help_text="overrides the limit declared in code; empty: as declared",
+                        null=True,
+                    ),
+                ),
             ],
             options={
-                'verbose_name': 'job type',
-                'ordering': ['name'],
+                "verbose_name": "job type",
+                "ordering": ["name"],
             },
         ),
         migrations.CreateModel(
-            name='Worker',
+            name="Worker",
             fields=[
-                ('id', jobs.models.fields.ULIDField(default=jobs.ulid.new_ulid, editable=False, primary_key=True, serialize=False)),
-                ('name', models.CharField(max_length=200, unique=True)),
-                ('kind', models.CharField(choices=[('local', 'local (database connection)')], default='local', max_length=10)),
-                ('status', models.CharField(choices=[('active', 'active (registered)'), ('idle', 'Idle'), ('busy', 'Busy'), ('offline', 'Offline')], default='active', max_length=10)),
-                ('disabled', models.BooleanField(default=False, help_text='set and cleared by people only')),
-                ('draining', models.BooleanField(default=False, help_text='asked to finish what it runs and stop')),
-                ('host', models.CharField(blank=True, default='', help_text='machine, boot and process namespace', max_length=200)),
-                ('pid', models.IntegerField(blank=True, null=True)),
-                ('process_start', models.CharField(blank=True, default='', max_length=100)),
-                ('lock_key', models.IntegerField(blank=True, help_text='its PostgreSQL session lock, if it holds one', null=True)),
-                ('lock_missing_since', models.DateTimeField(blank=True, null=True)),
-                ('job_types', models.JSONField(default=list, help_text='the types it handles')),
-                ('capabilities', models.JSONField(default=list)),
-                ('concurrency', models.IntegerField(default=1)),
-                ('version', models.CharField(blank=True, default='', max_length=50)),
-                ('registered_at', models.DateTimeField(db_default=django.db.models.functions.datetime.Now())),
-                ('last_heartbeat', models.DateTimeField(blank=True, null=True)),
-                ('stopped_at', models.DateTimeField(blank=True, help_text='said goodbye', null=True)),
+                (
+                    "id",
+                    jobs.models.fields.ULIDField(
+                        default=jobs.ulid.new_ulid, editable=False, primary_key=True, serialize=False
+                    ),
+                ),
+                ("name", models.CharField(max_length=200, unique=True)),
+                (
+                    "kind",
+                    models.CharField(
+                        choices=[("local", "local (database connection)")], default="local", max_length=10
+                    ),
+                ),
+                (
+                    "status",
+                    models.CharField(
+                        choices=[
+                            ("active", "active (registered)"),
+                            ("idle", "Idle"),
+                            ("busy", "Busy"),
+                            ("offline", "Offline"),
+                        ],
+                        default="active",
+                        max_length=10,
+                    ),
+                ),
+                ("disabled", models.BooleanField(default=False, help_text="set and cleared by people only")),
+                (
+                    "draining",
+                    models.BooleanField(default=False, help_text="asked to finish what it runs and stop"),
+                ),
+                (
+                    "host",
+                    models.CharField(
+                        blank=True,
+                        default="",
+                        help_text="machine, boot and process namespace",
+                        max_length=200,
+                    ),
+                ),
+                ("pid", models.IntegerField(blank=True, null=True)),
+                ("process_start", models.CharField(blank=True, default="", max_length=100)),
+                (
+                    "lock_key",
+                    models.IntegerField(
+                        blank=True, help_text="its PostgreSQL session lock, if it holds one", null=True
+                    ),
+                ),
+                ("lock_missing_since", models.DateTimeField(blank=True, null=True)),
+                ("job_types", models.JSONField(default=list, help_text="the types it handles")),
+                ("capabilities", models.JSONField(default=list)),
+                ("concurrency", models.IntegerField(default=1)),
+                ("version", models.CharField(blank=True, default="", max_length=50)),
+                ("registered_at", models.DateTimeField(db_default=django.db.models.functions.datetime.Now())),
+                ("last_heartbeat", models.DateTimeField(blank=True, null=True)),
+                ("stopped_at", models.DateTimeField(blank=True, help_text="said goodbye", null=True)),
             ],
             options={
-                'ordering': ['name'],
+                "ordering": ["name"],
             },
         ),
         migrations.CreateModel(
-            name='Workflow',
+            name="Workflow",
             fields=[
-                ('id', jobs.models.fields.ULIDField(default=jobs.ulid.new_ulid, editable=False, primary_key=True, serialize=False)),
-                ('name', models.CharField(max_length=200)),
-                ('created_at', models.DateTimeField(db_default=django.db.models.functions.datetime.Now())),
+                (
+                    "id",
+                    jobs.models.fields.ULIDField(
+                        default=jobs.ulid.new_ulid, editable=False, primary_key=True, serialize=False
+                    ),
+                ),
+                ("name", models.CharField(max_length=200)),
+                ("created_at", models.DateTimeField(db_default=django.db.models.functions.datetime.Now())),
             ],
         ),
         migrations.CreateModel(
-            name='Job',
+            name="Job",
             fields=[
-                ('id', jobs.models.fields.ULIDField(default=jobs.ulid.new_ulid, editable=False, primary_key=True, serialize=False)),
-                ('type', models.CharField(max_length=100)),
-                ('payload', models.JSONField(default=dict)),
-                ('status', models.CharField(choices=[('waiting', 'Waiting'), ('pending', 'Pending'), ('processing', 'Processing'), ('completed', 'Completed'), ('failed', 'Failed'), ('cancelled', 'Cancelled')], default='pending', max_length=10)),
-                ('priority', models.IntegerField(db_default=5, default=5, help_text='lower runs first')),
-                ('run_at', models.DateTimeField(db_default=django.db.models.functions.datetime.Now(), help_text='not before; once pending: claimable since')),
-                ('blocked', models.BooleanField(db_default=False, default=False, help_text='waits for a prerequisite')),
-                ('lease_token', models.BigIntegerField(db_default=0, default=0, help_text='up by one at every claim and every recovery')),
-                ('claimed_at', models.DateTimeField(blank=True, null=True)),
-                ('claim_expires_at', models.DateTimeField(blank=True, null=True)),
-                ('attempt_number', models.IntegerField(db_default=0, default=0)),
-                ('max_attempts', models.IntegerField(db_default=3, default=3)),
-                ('last_error', models.TextField(blank=True, db_default='', default='')),
-                ('current_step', models.CharField(blank=True, db_default='', default='', max_length=100)),
-                ('progress_percent', models.FloatField(db_default=0, default=0)),
-                ('last_checkpoint', models.DateTimeField(blank=True, null=True)),
-                ('created_at', models.DateTimeField(db_default=django.db.models.functions.datetime.Now())),
-                ('started_at', models.DateTimeField(blank=True, help_text='first start', null=True)),
-                ('completed_at', models.DateTimeField(blank=True, null=True)),
-                ('cancelled_at', models.DateTimeField(blank=True, null=True)),
-                ('cancelled_because', jobs.models.fields.ULIDField(blank=True, db_default='', default='', help_text='the prerequisite that failed')),
-                ('processed_by_worker_id', jobs.models.fields.ULIDField(blank=True, db_default='', default='')),
-                ('processed_by_worker_name', models.CharField(blank=True, db_default='', default='', max_length=200)),
-                ('correlation_id', models.CharField(max_length=64)),
-                ('unique_key', models.CharField(blank=True, max_length=200, null=True)),
-                ('submitter', models.CharField(blank=True, db_default='', default='', max_length=200)),
-                ('result', models.JSONField(blank=True, null=True)),
-                ('has_dependants', models.BooleanField(db_default=False, default=False, help_text='its end concerns other jobs')),
-                ('parent', models.ForeignKey(blank=True, db_index=False, null=True, on_delete=django.db.models.deletion.SET_NULL, related_name='children', to='jobs.job')),
-                ('worker', models.ForeignKey(blank=True, db_constraint=False, db_index=False, null=True, on_delete=django.db.models.deletion.PROTECT, related_name='running_jobs', to='jobs.worker')),
-                ('workflow', models.ForeignKey(blank=True, db_index=False, null=True, on_delete=django.db.models.deletion.PROTECT, related_name='jobs', to='jobs.workflow')),
+                (
+                    "id",
+                    jobs.models.fields.ULIDField(
+                        default=jobs.ulid.new_ulid, editable=False, primary_key=True, serialize=False
+                    ),
+                ),
+                ("type", models.CharField(max_length=100)),
+                ("payload", models.JSONField(default=dict)),
+                (
+                    "status",
+                    models.CharField(
+                        choices=[
+                            ("waiting", "Waiting"),
+                            ("pending", "Pending"),
+                            ("processing", "Processing"),
+                            ("completed", "Completed"),
+                            ("failed", "Failed"),
+                            ("cancelled", "Cancelled"),
+                        ],
+                        default="pending",
+                        max_length=10,
+                    ),
+                ),
+                ("priority", models.IntegerField(db_default=5, default=5, help_text="lower runs first")),
+                (
+                    "run_at",
+                    models.DateTimeField(
+                        db_default=django.db.models.functions.datetime.Now(),
+                        help_text="not before; once pending: claimable since",
+                    ),
+                ),
+                (
+                    "blocked",
+                    models.BooleanField(
+                        db_default=False, default=False, help_text="waits for a prerequisite"
+                    ),
+                ),
+                (
+                    "lease_token",
+                    models.BigIntegerField(
+                        db_default=0, default=0, help_text="up by one at every claim and every recovery"
+                    ),
+                ),
+                ("claimed_at", models.DateTimeField(blank=True, null=True)),
+                ("claim_expires_at", models.DateTimeField(blank=True, null=True)),
+                ("attempt_number", models.IntegerField(db_default=0, default=0)),
+                ("max_attempts", models.IntegerField(db_default=3, default=3)),
+                ("last_error", models.TextField(blank=True, db_default="", default="")),
+                ("current_step", models.CharField(blank=True, db_default="", default="", max_length=100)),
+                ("progress_percent", models.FloatField(db_default=0, default=0)),
+                ("last_checkpoint", models.DateTimeField(blank=True, null=True)),
+                ("created_at", models.DateTimeField(db_default=django.db.models.functions.datetime.Now())),
+                ("started_at", models.DateTimeField(blank=True, help_text="first start", null=True)),
+                ("completed_at", models.DateTimeField(blank=True, null=True)),
+                ("cancelled_at", models.DateTimeField(blank=True, null=True)),
+                (
+                    "cancelled_because",
+                    jobs.models.fields.ULIDField(
+                        blank=True, db_default="", default="", help_text="the prerequisite that failed"
+                    ),
+                ),
+                (
+                    "processed_by_worker_id",
+                    jobs.models.fields.ULIDField(blank=True, db_default="", default=""),
+                ),
+                (
+                    "processed_by_worker_name",
+                    models.CharField(blank=True, db_default="", default="", max_length=200),
+                ),
+                ("correlation_id", models.CharField(max_length=64)),
+                ("unique_key", models.CharField(blank=True, max_length=200, null=True)),
+                ("submitter", models.CharField(blank=True, db_default="", default="", max_length=200)),
+                ("result", models.JSONField(blank=True, null=True)),
+                (
+                    "has_dependants",
+                    models.BooleanField(
+                        db_default=False, default=False, help_text="its end concerns other jobs"
+                    ),
+                ),
+                (
+                    "parent",
+                    models.ForeignKey(
+                        blank=True,
+                        db_index=False,
+                        null=True,
+                        on_delete=django.db.models.deletion.SET_NULL,
+                        related_name="children",
+                        to="jobs.job",
+                    ),
+                ),
+                (
+                    "worker",
+                    models.ForeignKey(
+                        blank=True,
+                        db_constraint=False,
+                        db_index=False,
+                        null=True,
+                        on_delete=django.db.models.deletion.PROTECT,
+                        related_name="running_jobs",
+                        to="jobs.worker",
+                    ),
+                ),
+                (
+                    "workflow",
+                    models.ForeignKey(
+                        blank=True,
+                        db_index=False,
+                        null=True,
+                        on_delete=django.db.models.deletion.PROTECT,
+                        related_name="jobs",
+                        to="jobs.workflow",
+                    ),
+                ),
             ],
         ),
         migrations.CreateModel(
-            name='Event',
+            name="Event",
             fields=[
-                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
-                ('kind', models.CharField(choices=[('recovered', 'Recovered'), ('released', 'Released'), ('cancelled', 'Cancelled'), ('retried', 'Retried'), ('revived', 'Revived'), ('reconciled', 'Reconciled'), ('changed', 'changed by hand')], max_length=20)),
-                ('at', models.DateTimeField(db_default=django.db.models.functions.datetime.Now())),
-                ('actor', models.CharField(blank=True, default='', help_text='who did it; empty: the queue itself', max_length=200)),
-                ('detail', models.TextField(blank=True, default='')),
-                ('job', models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name='events', to='jobs.job')),
+                (
+                    "id",
+                    models.BigAutoField(
+                        auto_created=True, primary_key=True, serialize=False, verbose_name="ID"
+                    ),
+                ),
+                (
+                    "kind",
+                    models.CharField(
+                        choices=[
+                            ("recovered", "Recovered"),
+                            ("released", "Released"),
+                            ("cancelled", "Cancelled"),
+                            ("retried", "Retried"),
+                            ("revived", "Revived"),
+                            ("reconciled", "Reconciled"),
+                            ("changed", "changed by hand"),
+                        ],
+                        max_length=20,
+                    ),
+                ),
+                ("at", models.DateTimeField(db_default=django.db.models.functions.datetime.Now())),
+                (
+                    "actor",
+                    models.CharField(
+                        blank=True,
+                        default="",
+                        help_text="who did it; empty: the queue itself",
+                        max_length=200,
+                    ),
+                ),
+                ("detail", models.TextField(blank=True, default="")),
+                (
+                    "job",
+                    models.ForeignKey(
+                        on_delete=django.db.models.deletion.CASCADE, related_name="events", to="jobs.job"
+                    ),
+                ),
             ],
             options={
-                'ordering': ['id'],
+                "ordering": ["id"],
             },
         ),
         migrations.CreateModel(
-            name='SubmissionWindow',
+            name="SubmissionWindow",
             fields=[
-                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
-                ('submitter', models.CharField(max_length=200)),
-                ('minute', models.DateTimeField()),
-                ('count', models.IntegerField(default=0)),
+                (
+                    "id",
+                    models.BigAutoField(
+                        auto_created=True, primary_key=True, serialize=False, verbose_name="ID"
+                    ),
+                ),
+                ("submitter", models.CharField(max_length=200)),
+                ("minute", models.DateTimeField()),
+                ("count", models.IntegerField(default=0)),
             ],
             options={
-                'constraints': [models.UniqueConstraint(fields=('submitter', 'minute'), name='jobs_one_window')],
+                "constraints": [
+                    models.UniqueConstraint(fields=("submitter", "minute"), name="jobs_one_window")
+                ],
             },
         ),
         migrations.CreateModel(
-            name='Attempt',
+            name="Attempt",
             fields=[
-                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
-                ('token', models.BigIntegerField(help_text='the lease token of this run')),
-                ('number', models.IntegerField()),
-                ('worker_id', jobs.models.fields.ULIDField()),
-                ('worker_name', models.CharField(max_length=200)),
-                ('started_at', models.DateTimeField(db_default=django.db.models.functions.datetime.Now())),
-                ('finished_at', models.DateTimeField(blank=True, null=True)),
-                ('outcome', models.CharField(choices=[('running', 'Running'), ('completed', 'Completed'), ('failed', 'Failed'), ('released', 'released (not counted)'), ('lost', 'lost with its worker'), ('cancelled', 'Cancelled')], db_default='running', default='running', max_length=10)),
-                ('error_type', models.CharField(blank=True, db_default='', default='', max_length=200)),
-                ('error', models.TextField(blank=True, db_default='', default='')),
-                ('traceback', models.TextField(blank=True, db_default='', default='')),
-                ('job', models.ForeignKey(db_constraint=False, db_index=False, on_delete=django.db.models.deletion.CASCADE, related_name='attempts', to='jobs.job')),
+                (
+                    "id",
+                    models.BigAutoField(
+                        auto_created=True, primary_key=True, serialize=False, verbose_name="ID"
+                    ),
+                ),
+                ("token", models.BigIntegerField(help_text="the lease token of this run")),
+                ("number", models.IntegerField()),
+                ("worker_id", jobs.models.fields.ULIDField()),
+                ("worker_name", models.CharField(max_length=200)),
+                ("started_at", models.DateTimeField(db_default=django.db.models.functions.datetime.Now())),
+                ("finished_at", models.DateTimeField(blank=True, null=True)),
+                (
+                    "outcome",
+                    models.CharField(
+                        choices=[
+                            ("running", "Running"),
+                            ("completed", "Completed"),
+                            ("failed", "Failed"),
+                            ("released", "released (not counted)"),
+                            ("lost", "lost with its worker"),
+                            ("cancelled", "Cancelled"),
+                        ],
+                        db_default="running",
+                        default="running",
+                        max_length=10,
+                    ),
+                ),
+                ("error_type", models.CharField(blank=True, db_default="", default="", max_length=200)),
+                ("error", models.TextField(blank=True, db_default="", default="")),
+                ("traceback", models.TextField(blank=True, db_default="", default="")),
+                (
+                    "job",
+                    models.ForeignKey(
+                        db_constraint=False,
+                        db_index=False,
+                        on_delete=django.db.models.deletion.CASCADE,
+                        related_name="attempts",
+                        to="jobs.job",
+                    ),
+                ),
             ],
             options={
-                'ordering': ['job', 'token'],
-                'constraints': [models.UniqueConstraint(fields=('job', 'token'), name='jobs_one_attempt_per_lease'), models.CheckConstraint(condition=models.Q(models.Q(('finished_at__isnull', True), ('outcome', 'running')), models.Q(models.Q(('outcome', 'running'), _negated=True), ('finished_at__isnull', False)), _connector='OR'), name='jobs_attempt_open_iff_running')],
+                "ordering": ["job", "token"],
+                "constraints": [
+                    models.UniqueConstraint(fields=("job", "token"), name="jobs_one_attempt_per_lease"),
+                    models.CheckConstraint(
+                        condition=models.Q(
+                            models.Q(("finished_at__isnull", True), ("outcome", "running")),
+                            models.Q(
+                                models.Q(("outcome", "running"), _negated=True),
+                                ("finished_at__isnull", False),
+                            ),
+                            _connector="OR",
+                        ),
+                        name="jobs_attempt_open_iff_running",
+                    ),
+                ],
             },
         ),
         migrations.CreateModel(
-            name='Prerequisite',
+            name="Prerequisite",
             fields=[
-                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
-                ('optional', models.BooleanField(default=False)),
-                ('job', models.ForeignKey(db_index=False, on_delete=django.db.models.deletion.CASCADE, related_name='prerequisites', to='jobs.job')),
-                ('needs', models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name='dependants', to='jobs.job')),
+                (
+                    "id",
+                    models.BigAutoField(
+                        auto_created=True, primary_key=True, serialize=False, verbose_name="ID"
+                    ),
+                ),
+                ("optional", models.BooleanField(default=False)),
+                (
+                    "job",
+                    models.ForeignKey(
+                        db_index=False,
+                        on_delete=django.db.models.deletion.CASCADE,
+                        related_name="prerequisites",
+                        to="jobs.job",
+                    ),
+                ),
+                (
+                    "needs",
+                    models.ForeignKey(
+                        on_delete=django.db.models.deletion.CASCADE, related_name="dependants", to="jobs.job"
+                    ),
+                ),
             ],
             options={
-                'constraints': [models.UniqueConstraint(fields=('job', 'needs'), name='jobs_one_edge')],
+                "constraints": [models.UniqueConstraint(fields=("job", "needs"), name="jobs_one_edge")],
             },
         ),
         migrations.AddIndex(
-            model_name='job',
-            index=models.Index(models.F('type'), models.F('priority'), models.F('run_at'), models.F('id'), condition=models.Q(('status', 'pending')), name='jobs_claimable'),
+            model_name="job",
+            index=models.Index(
+                models.F("type"),
+                models.F("priority"),
+                models.F("run_at"),
+                models.F("id"),
+                condition=models.Q(("status", "pending")),
+                name="jobs_claimable",
+            ),
         ),
         migrations.AddIndex(
-            model_name='job',
-            index=models.Index(models.F('worker'), condition=models.Q(('status', 'processing')), name='jobs_leased'),
+            model_name="job",
+            index=models.Index(
+                models.F("worker"), condition=models.Q(("status", "processing")), name="jobs_leased"
+            ),
         ),
         migrations.AddIndex(
-            model_name='job',
-            index=models.Index(models.F('run_at'), condition=models.Q(('blocked', False), ('status', 'waiting')), name='jobs_due'),
+            model_name="job",
+            index=models.Index(
+                models.F("run_at"),
+                condition=models.Q(("blocked", False), ("status", "waiting")),
+                name="jobs_due",
+            ),
         ),
         migrations.AddIndex(
-            model_name='job',
-            index=models.Index(models.F('workflow'), condition=models.Q(('workflow__isnull', False)), name='jobs_in_workflow'),
+            model_name="job",
+            index=models.Index(
+                models.F("workflow"), condition=models.Q(("workflow__isnull", False)), name="jobs_in_workflow"
+            ),
         ),
         migrations.AddIndex(
-            model_name='job',
-            index=models.Index(models.F('parent'), condition=models.Q(('parent__isnull', False)), name='jobs_children'),
+            model_name="job",
+            index=models.Index(
+                models.F("parent"), condition=models.Q(("parent__isnull", False)), name="jobs_children"
+            ),
         ),
         migrations.AddIndex(
-            model_name='job',
-            index=models.Index(models.F('id'), condition=models.Q(('status', 'failed')), name='jobs_dead_letters'),
+            model_name="job",
+            index=models.Index(
+                models.F("id"), condition=models.Q(("status", "failed")), name="jobs_dead_letters"
+            ),
         ),
         migrations.AddConstraint(
-            model_name='job',
-            constraint=models.UniqueConstraint(condition=models.Q(('status__in', ['waiting', 'pending', 'processing']), ('unique_key__isnull', False)), fields=('unique_key',), name='jobs_one_active_per_key'),
+            model_name="job",
+            constraint=models.UniqueConstraint(
+                condition=models.Q(
+                    ("status__in", ["waiting", "pending", "processing"]), ("unique_key__isnull", False)
+                ),
+                fields=("unique_key",),
+                name="jobs_one_active_per_key",
+            ),
         ),
         migrations.AddConstraint(
-            model_name='job',
-            constraint=models.CheckConstraint(condition=models.Q(('status__in', ['waiting', 'pending', 'processing', 'completed', 'failed', 'cancelled'])), name='jobs_known_status'),
+            model_name="job",
+            constraint=models.CheckConstraint(
+                condition=models.Q(
+                    ("status__in", ["waiting", "pending", "processing", "completed", "failed", "cancelled"])
+                ),
+                name="jobs_known_status",
+            ),
         ),
         migrations.AddConstraint(
-            model_name='job',
-            constraint=models.CheckConstraint(condition=models.Q(models.Q(('claim_expires_at__isnull', False), ('claimed_at__isnull', False), ('lease_token__gt', 0), ('status', 'processing'), ('worker__isnull', False)), models.Q(models.Q(('status', 'processing'), _negated=True), ('claim_expires_at__isnull', True), ('worker__isnull', True)), _connector='OR'), name='jobs_lease_iff_processing'),
+            model_name="job",
+            constraint=models.CheckConstraint(
+                condition=models.Q(
+                    models.Q(
+                        ("claim_expires_at__isnull", False),
+                        ("claimed_at__isnull", False),
+                        ("lease_token__gt", 0),
+                        ("status", "processing"),
+                        ("worker__isnull", False),
+                    ),
+                    models.Q(
+                        models.Q(("status", "processing"), _negated=True),
+                        ("claim_expires_at__isnull", True),
+                        ("worker__isnull", True),
+                    ),
+                    _connector="OR",
+                ),
+                name="jobs_lease_iff_processing",
+            ),
         ),
         migrations.AddConstraint(
-            model_name='job',
-            constraint=models.CheckConstraint(condition=models.Q(models.Q(('completed_at__isnull', False), ('status', 'completed')), models.Q(models.Q(('status', 'completed'), _negated=True), ('completed_at__isnull', True)), _connector='OR'), name='jobs_completed_iff_dated'),
+            model_name="job",
+            constraint=models.CheckConstraint(
+                condition=models.Q(
+                    models.Q(("completed_at__isnull", False), ("status", "completed")),
+                    models.Q(
+                        models.Q(("status", "completed"), _negated=True), ("completed_at__isnull", True)
+                    ),
+                    _connector="OR",
+                ),
+                name="jobs_completed_iff_dated",
+            ),
         ),
         migrations.AddConstraint(
-            model_name='job',
-            constraint=models.CheckConstraint(condition=models.Q(('attempt_number__gte', 0), ('attempt_number__lte', models.F('max_attempts')), ('max_attempts__gte', 1)), name='jobs_attempts_in_bounds'),
+            model_name="job",
+            constraint=models.CheckConstraint(
+                condition=models.Q(
+                    ("attempt_number__gte", 0),
+                    ("attempt_number__lte", models.F("max_attempts")),
+                    ("max_attempts__gte", 1),
+                ),
+                name="jobs_attempts_in_bounds",
+            ),
         ),
         migrations.AddConstraint(
-            model_name='job',
-            constraint=models.CheckConstraint(condition=models.Q(('progress_percent__gte', 0), ('progress_percent__lte', 100)), name='jobs_progress_in_bounds'),
+            model_name="job",
+            constraint=models.CheckConstraint(
+                condition=models.Q(("progress_percent__gte", 0), ("progress_percent__lte", 100)),
+                name="jobs_progress_in_bounds",
+            ),
         ),
         migrations.AddConstraint(
-            model_name='job',
-            constraint=models.CheckConstraint(condition=models.Q(('blocked', False), ('status', 'waiting'), _connector='OR'), name='jobs_blocked_only_waiting'),
+            model_name="job",
+            constraint=models.CheckConstraint(
+                condition=models.Q(("blocked", False), ("status", "waiting"), _connector="OR"),
+                name="jobs_blocked_only_waiting",
+            ),
         ),
     ]

@@ -24,7 +24,9 @@ class Event(models.Model):
     job = models.ForeignKey("jobs.Job", on_delete=models.CASCADE, related_name="events")
     kind = models.CharField(max_length=20, choices=Kind.choices)
     at = models.DateTimeField(db_default=Now())
-    actor = models.CharField(max_length=200, blank=True, default="", help_text="who did it; empty: the queue itself")
+    actor = models.CharField(
+        max_length=200, blank=True, default="", help_text="who did it; empty: the queue itself"
+    )
     detail = models.TextField(blank=True, default="")
 
     class Meta:

@@ -35,7 +35,7 @@ def ulid_primary_key() -> ULIDField:
 
 
 @ULIDField.register_lookup
-class Among(Lookup):  # type: ignore[type-arg]
+class Among(Lookup):
     """`pk__among=frozenset(ids)`: as `pk__in`, with one parameter for the whole set.
 
     A set, because Django looks at every item of a list before it comes here.
@@ -44,7 +44,7 @@ class Among(Lookup):  # type: ignore[type-arg]
     lookup_name = "among"
     prepare_rhs = False
 
-    def as_sql(self, compiler: Any, connection: BaseDatabaseWrapper) -> tuple[str, list[Any]]:
+    def as_sql(self, compiler: Any, connection: BaseDatabaseWrapper) -> tuple[str, tuple[Any, ...]]:
         column, params = self.process_lhs(compiler, connection)
         condition, ids = database.among(column, self.rhs, vendor=connection.vendor)
-        return condition, [*params, *ids]
+        return condition, (*params, *ids)

@@ -108,7 +108,9 @@ class Job(models.Model):
     started_at = models.DateTimeField(null=True, blank=True, help_text="first start")
     completed_at = models.DateTimeField(null=True, blank=True)
     cancelled_at = models.DateTimeField(null=True, blank=True)
-    cancelled_because = ULIDField(blank=True, default="", db_default="", help_text="the prerequisite that failed")
+    cancelled_because = ULIDField(
+        blank=True, default="", db_default="", help_text="the prerequisite that failed"
+    )
 
     processed_by_worker_id = ULIDField(blank=True, default="", db_default="")
     processed_by_worker_name = models.CharField(max_length=200, blank=True, default="", db_default="")
@@ -116,7 +118,9 @@ class Job(models.Model):
     unique_key = models.CharField(max_length=200, null=True, blank=True)  # noqa: DJ001 (NULL: no key)
     submitter = models.CharField(max_length=200, blank=True, default="", db_default="")
     result = models.JSONField(null=True, blank=True)
-    has_dependants = models.BooleanField(default=False, db_default=False, help_text="its end concerns other jobs")
+    has_dependants = models.BooleanField(
+        default=False, db_default=False, help_text="its end concerns other jobs"
+    )
     workflow = models.ForeignKey(
         "jobs.Workflow", null=True, blank=True, on_delete=models.PROTECT, db_index=False, related_name="jobs"
     )
@@ -132,7 +136,9 @@ class Job(models.Model):
     class Meta:
         indexes = [
             # What a claim reads, and nothing else: a million waiting rows are not in it.
-            models.Index("type", "priority", "run_at", "id", name="jobs_claimable", condition=Q(status="pending")),
+            models.Index(
+                "type", "priority", "run_at", "id", name="jobs_claimable", condition=Q(status="pending")
+            ),
             models.Index("worker", name="jobs_leased", condition=Q(status="processing")),
             models.Index("run_at", name="jobs_due", condition=Q(status="waiting", blocked=False)),
             models.Index("workflow", name="jobs_in_workflow", condition=Q(workflow__isnull=False)),
@@ -164,12 +170,17 @@ class Job(models.Model):
             ),
             models.CheckConstraint(
                 name="jobs_attempts_in_bounds",
-                condition=Q(attempt_number__gte=0, max_attempts__gte=1, attempt_number__lte=F("max_attempts")),
+                condition=Q(
+                    attempt_number__gte=0, max_attempts__gte=1, attempt_number__lte=F("max_attempts")
+                ),
             ),
             models.CheckConstraint(
-                name="jobs_progress_in_bounds", condition=Q(progress_percent__gte=0, progress_percent__lte=100)
+                name="jobs_progress_in_bounds",
+                condition=Q(progress_percent__gte=0, progress_percent__lte=100),
             ),
-            models.CheckConstraint(name="jobs_blocked_only_waiting", condition=Q(blocked=False) | Q(status="waiting")),
+            models.CheckConstraint(
+                name="jobs_blocked_only_waiting", condition=Q(blocked=False) | Q(status="waiting")
+            ),
         ]
 
     def __str__(self) -> str:

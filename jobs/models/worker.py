@@ -50,10 +50,14 @@ class Worker(models.Model):
     disabled = models.BooleanField(default=False, help_text="set and cleared by people only")
     draining = models.BooleanField(default=False, help_text="asked to finish what it runs and stop")
 
-    host = models.CharField(max_length=200, blank=True, default="", help_text="machine, boot and process namespace")
+    host = models.CharField(
+        max_length=200, blank=True, default="", help_text="machine, boot and process namespace"
+    )
     pid = models.IntegerField(null=True, blank=True)
     process_start = models.CharField(max_length=100, blank=True, default="")
-    lock_key = models.IntegerField(null=True, blank=True, help_text="its PostgreSQL session lock, if it holds one")
+    lock_key = models.IntegerField(
+        null=True, blank=True, help_text="its PostgreSQL session lock, if it holds one"
+    )
     lock_missing_since = models.DateTimeField(null=True, blank=True)
 
     job_types = models.JSONField(default=list, help_text="the types it handles")

@@ -20,7 +20,9 @@ class Workflow(models.Model):
 class Prerequisite(models.Model):
     """`job` waits for `needs`; an optional edge is content with any end."""
 
-    job = models.ForeignKey("jobs.Job", on_delete=models.CASCADE, db_index=False, related_name="prerequisites")
+    job = models.ForeignKey(
+        "jobs.Job", on_delete=models.CASCADE, db_index=False, related_name="prerequisites"
+    )
     needs = models.ForeignKey("jobs.Job", on_delete=models.CASCADE, related_name="dependants")
     optional = models.BooleanField(default=False)
 

@@ -27,7 +27,9 @@ def notify() -> None:
 
 
 class PostgresEar:
-    def __init__(self, on_hint: Callable[[], None], *, lock_key: int | None, on_lock: Callable[[], None]) -> None:
+    def __init__(
+        self, on_hint: Callable[[], None], *, lock_key: int | None, on_lock: Callable[[], None]
+    ) -> None:
         self._on_hint = on_hint
         self._lock_key = lock_key
         self._on_lock = on_lock
@@ -63,7 +65,9 @@ class PostgresEar:
         with wrapper.cursor() as cursor:
             cursor.execute(_KEEPALIVE)
             if self._lock_key is not None:
-                cursor.execute("SELECT pg_try_advisory_lock(%s, %s)", [database.SESSION_LOCK_CLASS, self._lock_key])
+                cursor.execute(
+                    "SELECT pg_try_advisory_lock(%s, %s)", [database.SESSION_LOCK_CLASS, self._lock_key]
+                )
                 if not cursor.fetchone()[0]:
                     raise RuntimeError("the session lock is still held by a previous connection")
                 self._on_lock()

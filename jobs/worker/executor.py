@@ -124,7 +124,11 @@ class Executor:
                 self._execute(run)
             except BaseException:
                 # A late stop signal may arrive after the handler has ended; the slot goes on.
-                log.debug("a stop arrived after the handler of %s had ended", run.claimed.lease.job_id, exc_info=True)
+                log.debug(
+                    "a stop arrived after the handler of %s had ended",
+                    run.claimed.lease.job_id,
+                    exc_info=True,
+                )
                 self._finish(run, None)
             if run.thread_lost:
                 return
@@ -190,7 +194,9 @@ class Executor:
             if run.deadline is not None and now > run.deadline:
                 self._stop(run, TIMEOUT)
             elif now > run.trusted_until:
-                log.error("job %s: its lease could not be renewed in time; stopping it", run.claimed.lease.job_id)
+                log.error(
+                    "job %s: its lease could not be renewed in time; stopping it", run.claimed.lease.job_id
+                )
                 self._stop(run, CANCELLED)
 
     def stop_everything(self) -> list[Lease]:

@@ -55,7 +55,9 @@ def run_in_child(context: JobContext) -> Outcome | None:
         _children.discard(child)
 
 
-def _watch(child: subprocess.Popen[bytes], context: JobContext, orders: IO[str], reports: IO[str]) -> Outcome | None:
+def _watch(
+    child: subprocess.Popen[bytes], context: JobContext, orders: IO[str], reports: IO[str]
+) -> Outcome | None:
     found: list[Outcome] = []
 
     def read_reports() -> None:
@@ -135,14 +137,19 @@ def _outcome_to_json(outcome: Outcome | None) -> dict[str, Any]:
         "result": outcome.result,
         "released": outcome.released,
         "failure": failure
-        and {**asdict(failure), "retry_in": failure.retry_in.total_seconds() if failure.retry_in is not None else None},
+        and {
+            **asdict(failure),
+            "retry_in": failure.retry_in.total_seconds() if failure.retry_in is not None else None,
+        },
     }
 
 
 def _outcome_from(message: dict[str, Any], lease: Lease) -> Outcome:
     failure = message.get("failure")
     if message.get("nothing"):
-        return Outcome(lease, failure=FailureReport("ChildStopped", "The child process stopped without a result."))
+        return Outcome(
+            lease, failure=FailureReport("ChildStopped", "The child process stopped without a result.")
+        )
     if failure:
         wait = failure["retry_in"]
         failure = FailureReport(**{**failure, "retry_in": None if wait is None else timedelta(seconds=wait)})

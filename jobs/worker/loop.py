@@ -11,9 +11,11 @@ from dataclasses import dataclass
 from types import FrameType
 
 from django.db import Error as DatabaseError
+from django.db import OperationalError
 
-from jobs import conf, fleet, lifecycle, overview, registry, wakeup
+from jobs import conf, database, fleet, lifecycle, overview, registry, wakeup
 from jobs.exceptions import WorkerDisabled, WorkerOffline, WorkerRefused
+from jobs.lifecycle import Lease
 from jobs.models import Worker
 from jobs.reconcile import reconcile
 from jobs.worker.executor import Executor
@@ -55,9 +57,12 @@ class WorkerLoop:
         self._wake = threading.Event()
         self._stop_requested = 0
         self._disabled = False
+        self._answer_lost = False
         self._awake_until = 0.0
         self._next_look = _FIRST_LOOK
-        self._reporter = Reporter(is_busy=lambda: self._executor.running > 0, on_lost=lambda lease: self._pulse_now())
+        self._reporter = Reporter(
+            is_busy=lambda: self._executor.running > 0, on_lost=lambda lease: self._pulse_now()
+        )
         self._executor = Executor(
             1 if options.once else options.concurrency,
             lease_seconds=conf.current().claim_duration.total_seconds(),
@@ -73,8 +78,8 @@ class WorkerLoop:
         """Until told to stop. Returns the exit code."""
         self._install_signals()
         guard_transactions()
-        self.worker = self._register()
-        reconcile()
+        if not self._enter():
+            return 0
         self._pulse = Pulse(
             self.worker,
             self._executor,
@@ -101,18 +106,35 @@ class WorkerLoop:
             self._shut_down()
         return 0
 
-    def _register(self) -> Worker:
+    def _enter(self) -> bool:
+        """Register and reconcile, as soon as the database can be reached. False: told to stop before that."""
+        patience = Backoff(0.1, 5.0)
+        while not self._stop_requested:
+            try:
+                self.worker = self._register()
+                reconcile()
+                return True
+            except OperationalError as error:
+                if not database.is_postgres():
+                    raise  # a file is there or not; a server may come back
+                log.warning("the database is out of reach (%s); trying again", str(error).strip())
+                drop_broken_connections()
+                patience.wait()
+        return False
+
+    def _register(self, *, lock_key: int | None = None) -> Worker:
         return fleet.register(
             name=self.options.name,
             job_types=self.options.handled_types(),
             capabilities=self.options.capabilities,
             concurrency=self._executor.concurrency,
+            lock_key=lock_key,
         )
 
     def _register_again(self) -> None:
         """Somebody deleted this worker's record: start over under a new one; the old leases are gone with it."""
         log.warning("worker %s is no longer registered; registering again", self.worker.name)
-        self.worker = self._pulse.worker = self._register()
+        self.worker = self._pulse.worker = self._register(lock_key=self.worker.lock_key)
 
     # -- claiming ------------------------------------------------------------------------------------------------
 
@@ -121,6 +143,7 @@ class WorkerLoop:
         while not self._stop_requested:
             self._wake.clear()
             try:
+                self._give_back_unheard()
                 claimed = self._claim()
                 patience.reset()
             except (WorkerDisabled, WorkerOffline) as refusal:
@@ -132,6 +155,7 @@ class WorkerLoop:
                 continue
             except DatabaseError as error:
                 log.warning("cannot claim (%s); trying again", str(error).strip())
+                self._answer_lost = True
                 drop_broken_connections()
                 patience.wait()
                 continue
@@ -153,6 +177,26 @@ class WorkerLoop:
         self._executor.start(jobs, claimed_at=asked_at)
         return bool(jobs)
 
+    def _give_back_unheard(self) -> None:
+        """A claim may have been committed although its answer was lost: nobody runs those jobs.
+
+        This thread is the only one that claims, so what the database holds and nobody here knows is such a job.
+        Looked at twice, since an outcome may be on its way from a slot to the reporter.
+        """
+        if not self._answer_lost:
+            return
+        unheard = self._unheard()
+        if unheard:
+            time.sleep(0.1)
+            unheard &= self._unheard()
+            log.warning("giving %d job(s) back: their claim was never answered", len(unheard))
+            lifecycle.release(unheard, reason="the answer to its claim was lost")
+        self._answer_lost = False
+
+    def _unheard(self) -> set[Lease]:
+        held = set(lifecycle.live_leases(self.worker.pk))
+        return held.difference(self._executor.leases(), self._reporter.unwritten())
+
     def _after_claim(self) -> None:
         """Let short jobs end before asking for more, and give long ones a thread each."""
         self._stay_awake()
@@ -170,7 +214,7 @@ class WorkerLoop:
         if time.monotonic() < self._awake_until:
             self._wake.wait(self._next_look)
             self._next_look *= 2
-        elif self._wake.wait(1.0):
+        elif self._wake.wait(conf.current().tick_interval.total_seconds()):
             self._stay_awake()
 
     def _stay_awake(self) -> None:
@@ -246,7 +290,9 @@ class WorkerLoop:
             lifecycle.release(leftovers, reason="the worker stopped before the job had ended")
             fleet.say_goodbye(self.worker)
         except DatabaseError as error:
-            log.warning("could not say goodbye (%s); the jobs are recovered by the others", str(error).strip())
+            log.warning(
+                "could not say goodbye (%s); the jobs are recovered by the others", str(error).strip()
+            )
         log.info(
             "worker %s stopped: %d completed, %d failed%s",
             self.worker.name,

@@ -54,10 +54,16 @@ def guard_transactions() -> None:
 
 @receiver(connection_created)
 def _limit_transactions(connection: BaseDatabaseWrapper, **kwargs: Any) -> None:
-    if not _thread.belongs_to_worker or connection.vendor != "postgresql" or connection.alias != database.alias():
+    if (
+        not _thread.belongs_to_worker
+        or connection.vendor != "postgresql"
+        or connection.alias != database.alias()
+    ):
         return
     settings = conf.current()
     if settings.session_features:  # behind a transaction pooler the session is not ours to change
         limit = int(settings.frozen_transaction_timeout.total_seconds() * 1000)
         with connection.cursor() as cursor:
-            cursor.execute("SELECT set_config('idle_in_transaction_session_timeout', %s, false)", [f"{limit}ms"])
+            cursor.execute(
+                "SELECT set_config('idle_in_transaction_session_timeout', %s, false)", [f"{limit}ms"]
+            )

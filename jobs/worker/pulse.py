@@ -59,11 +59,8 @@ class Pulse:
         while not self._stopping.wait(pause):
             self._executor.enforce_deadlines()
             try:
-                pause = self._beat()
+                pause = self._beat_or_register()
                 patience.reset()
-            except UnknownWorker:
-                self._on_unknown()
-                pause = 1.0
             except DatabaseError as error:
                 log.warning("the database is out of reach (%s); running jobs go on", str(error).strip())
                 drop_broken_connections()
@@ -72,6 +69,13 @@ class Pulse:
             except Exception:
                 log.exception("the pulse stumbled; going on")
                 pause = 1.0
+
+    def _beat_or_register(self) -> float:
+        try:
+            return self._beat()
+        except UnknownWorker:
+            self._on_unknown()
+            return 0.1
 
     def _beat(self) -> float:
         """One round; returns the seconds until the next."""

@@ -33,6 +33,7 @@ class Reporter:
         self._is_busy = is_busy
         self._on_lost = on_lost
         self._outcomes: deque[Outcome] = deque()
+        self._batch: list[Outcome] = []
         self._progress: dict[Lease, ProgressReport] = {}
         self._something = threading.Event()
         self._stopping = False
@@ -57,6 +58,10 @@ class Reporter:
         """Everything that was reported is in the database."""
         return not self._outcomes and not self._unwritten
 
+    def unwritten(self) -> list[Lease]:
+        """Leases whose end is known here and not yet in the database."""
+        return [outcome.lease for outcome in [*self._outcomes, *self._batch]]
+
     def finish(self, timeout: float) -> bool:
         """Write what is left and stop; False when the database did not take it in time."""
         self._stopping = True
@@ -67,7 +72,7 @@ class Reporter:
     def _run(self) -> None:
         guard_transactions()
         patience = Backoff(0.1, 5.0)
-        batch: list[Outcome] = []
+        batch = self._batch
         next_progress = 0.0
         while True:
             if not batch:
@@ -77,7 +82,8 @@ class Reporter:
                     time.sleep(LINGER_SECONDS)
                 self._unwritten = 1
                 while self._outcomes and len(batch) < BATCH:
-                    batch.append(self._outcomes.popleft())
+                    batch.append(self._outcomes[0])  # first there, then gone from here: unwritten() sees it
+                    self._outcomes.popleft()
             try:
                 if batch:
                     self._write(batch)
@@ -113,7 +119,11 @@ class Reporter:
             try:
                 status = lifecycle.fail(outcome.lease, outcome.failure)
                 log.warning(
-                    "job %s: %s: %s → %s", outcome.lease.job_id, outcome.failure.type, outcome.failure.message, status
+                    "job %s: %s: %s → %s",
+                    outcome.lease.job_id,
+                    outcome.failure.type,
+                    outcome.failure.message,
+                    status,
                 )
             except LeaseLost:
                 self._lost(outcome.lease)

@@ -44,7 +44,9 @@ def supervise(options: Options, processes: int) -> int:
         own = children.pop(pid, options)
         if os.waitstatus_to_exitcode(status) == 0 or stopping:
             continue
-        log.error("worker process %d died (status %d); starting another", pid, os.waitstatus_to_exitcode(status))
+        log.error(
+            "worker process %d died (status %d); starting another", pid, os.waitstatus_to_exitcode(status)
+        )
         time.sleep(_RESTART_PAUSE)
         if not stopping:
             children[_fork(own)] = own

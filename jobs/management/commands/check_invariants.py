@@ -10,7 +10,7 @@ from jobs.invariants import broken_rules
 
 
 class Command(BaseCommand):
-    help = "Check every rule that must hold between jobs, attempts, workers and workflows. Exit code 1 if one is broken."
+    help = "Check every rule that must hold between jobs, attempts, workers, workflows. Exit code 1 if one is broken."
 
     def handle(self, *args: Any, **options: Any) -> None:
         broken = broken_rules()

@@ -59,12 +59,21 @@ exit codes: 0 done · 1 a job could not be changed (the others were) · 2 wrong 
     def _retry(self, options: dict[str, Any]) -> None:
         if bool(options["ids"]) == options["all_failed"]:
             raise CommandError("Name the jobs, or say --all-failed.", returncode=2)
-        ids = list(Job.objects.failed().values_list("pk", flat=True)) if options["all_failed"] else options["ids"]
-        self._change("retried", ids, lambda id: lifecycle.retry(id, actor="manage.py"), "is not failed or cancelled")
+        ids = (
+            list(Job.objects.failed().values_list("pk", flat=True))
+            if options["all_failed"]
+            else options["ids"]
+        )
+        self._change(
+            "retried", ids, lambda id: lifecycle.retry(id, actor="manage.py"), "is not failed or cancelled"
+        )
 
     def _cancel(self, options: dict[str, Any]) -> None:
         self._change(
-            "cancelled", options["ids"], lambda id: lifecycle.cancel(id, actor="manage.py"), "has ended already"
+            "cancelled",
+            options["ids"],
+            lambda id: lifecycle.cancel(id, actor="manage.py"),
+            "has ended already",
         )
 
     def _change(self, done: str, ids: list[str], verb: Any, refusal: str) -> None:
@@ -78,7 +87,9 @@ exit codes: 0 done · 1 a job could not be changed (the others were) · 2 wrong 
                 exists = Job.objects.filter(pk=job_id).exists()
                 reason = f"Job {job_id} {refusal}." if exists else f"There is no job {job_id}."
             if changed:
-                self.stdout.write(f"{done} {job_id}" + (f" and {len(changed) - 1} more" if len(changed) > 1 else ""))
+                self.stdout.write(
+                    f"{done} {job_id}" + (f" and {len(changed) - 1} more" if len(changed) > 1 else "")
+                )
             else:
                 refused += 1
                 self.stderr.write(reason)

@@ -11,7 +11,7 @@ from jobs.recovery import prune_jobs, prune_the_rest
 
 
 class Command(BaseCommand):
-    help = "Delete completed and cancelled jobs older than RETENTION. Failed jobs stay. Workers do this every minute too."
+    help = "Delete completed and cancelled jobs older than RETENTION. Failed jobs stay. Workers do it every minute too."
 
     def handle(self, *args: Any, **options: Any) -> None:
         pruned = prune_jobs(limit=sys.maxsize)

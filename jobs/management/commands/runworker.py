@@ -33,11 +33,17 @@ stopping:
 exit codes: 0 stopped as asked · 1 could not start · 2 wrong arguments
 """
         parser.add_argument("--types", type=_names, metavar="A,B", help="handle only these job types")
-        parser.add_argument("--exclude-types", type=_names, default=[], metavar="A,B", help="handle all but these")
+        parser.add_argument(
+            "--exclude-types", type=_names, default=[], metavar="A,B", help="handle all but these"
+        )
         parser.add_argument("--concurrency", type=_positive, default=8, help="jobs at a time per process (8)")
         parser.add_argument("--processes", type=_positive, default=1, help="worker processes (1)")
-        parser.add_argument("--name", help="this worker's name, unique in the fleet (default: the host's name)")
-        parser.add_argument("--capabilities", type=_names, default=[], metavar="gpu,…", help="what this machine has")
+        parser.add_argument(
+            "--name", help="this worker's name, unique in the fleet (default: the host's name)"
+        )
+        parser.add_argument(
+            "--capabilities", type=_names, default=[], metavar="gpu,…", help="what this machine has"
+        )
         until = parser.add_mutually_exclusive_group()
         until.add_argument("--once", action="store_true", help="run one job, if there is one, and exit")
         until.add_argument("--drain", action="store_true", help="exit when there is nothing left to claim")
@@ -52,7 +58,8 @@ exit codes: 0 stopped as asked · 1 could not start · 2 wrong arguments
         for name in [*(options["types"] or []), *options["exclude_types"]]:
             if name not in known:
                 raise CommandError(
-                    f"No job type is named {name!r}. Registered: {', '.join(sorted(known)) or 'none'}.", returncode=2
+                    f"No job type is named {name!r}. Registered: {', '.join(sorted(known)) or 'none'}.",
+                    returncode=2,
                 )
         chosen = Options(
             concurrency=options["concurrency"],
@@ -71,7 +78,11 @@ exit codes: 0 stopped as asked · 1 could not start · 2 wrong arguments
             )
         _show_log(options["verbosity"])
         try:
-            code = supervise(chosen, options["processes"]) if options["processes"] > 1 else WorkerLoop(chosen).run()
+            code = (
+                supervise(chosen, options["processes"])
+                if options["processes"] > 1
+                else WorkerLoop(chosen).run()
+            )
         except WorkerRefused as refusal:
             raise CommandError(str(refusal)) from None
         if code:

@@ -1,0 +1,88 @@
+"""How much of each type may start now: pauses, limits over the whole fleet, and patience for idle GPU workers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from django.db.models import Count, Q
+from django.db.models.functions import Now
+
+from jobs import conf, registry
+from jobs.lifecycle.recovering import expiry_counts, recover_expired
+from jobs.models import Job, JobTypeState, Worker
+
+UNLIMITED = 2**31 - 1
+
+
+@dataclass(frozen=True, slots=True)
+class Room:
+    """How much of a type may be claimed now."""
+
+    slots: int
+    min_age: float = 0.0
+
+
+def rooms_for(types: set[str], me: Worker) -> dict[str, Room]:
+    """Inside the claim's transaction: limited types stay locked until it commits, so that no limit overshoots."""
+    states = {state.name: state for state in JobTypeState.objects.filter(name__in=types)}
+    limits: dict[str, int] = {}
+    rooms: dict[str, Room] = {}
+    for name in types:
+        state, kind = states.get(name), registry.find(name)
+        if me.draining or (state and state.paused):
+            rooms[name] = Room(0)
+            continue
+        limit = kind.concurrency if kind else None
+        if state and state.concurrency is not None:
+            limit = state.concurrency
+        if limit is not None:
+            limits[name] = limit
+        rooms[name] = Room(UNLIMITED)
+    if limits:
+        for name, running in _locked_running(limits).items():
+            rooms[name] = Room(max(0, limits[name] - running))
+    return {name: _with_patience(name, room, me) for name, room in rooms.items()}
+
+
+def _locked_running(limits: dict[str, int]) -> dict[str, int]:
+    """Live leases per limited type, counted under the lock of the type's row."""
+    JobTypeState.objects.bulk_create(
+        [JobTypeState(name=name) for name in sorted(limits)], ignore_conflicts=True
+    )
+    list(
+        JobTypeState.objects.filter(name__in=limits).order_by("name").select_for_update().values_list("name")
+    )
+    leases = _count_leases(limits)
+    if any(expired for _, expired in leases.values()) and expiry_counts():
+        # They hold no place; so they end here for good, lest a late renewal bring one back beside its successor.
+        recover_expired(limits)
+        leases = _count_leases(limits)
+    return {name: leases.get(name, (0, 0))[0] for name in limits}
+
+
+def _count_leases(types: Iterable[str]) -> dict[str, tuple[int, int]]:
+    """By type: how many leases there are, and how many of them have expired."""
+    late = Count("pk", filter=Q(claim_expires_at__lte=Now()))
+    leased = Job.objects.leased().filter(type__in=list(types)).order_by().values_list("type")
+    return {name: (held, expired) for name, held, expired in leased.annotate(held=Count("pk"), late=late)}
+
+
+def _with_patience(name: str, room: Room, me: Worker) -> Room:
+    """A worker without the preferred capability leaves young jobs to idle workers that have it."""
+    kind = registry.find(name)
+    if kind is None or kind.prefers is None or kind.prefers in me.capabilities or room.slots == 0:
+        return room
+    settings = conf.current()
+    rivals = (
+        Worker.objects.enabled()
+        .online()
+        .heard_within(settings.heartbeat_interval * 2)
+        .filter(draining=False, stopped_at__isnull=True, running_jobs__isnull=True)
+        .exclude(pk=me.pk)
+        .values_list("capabilities", "job_types")
+    )
+    wanted = kind.requires | {kind.prefers}
+    if any(wanted <= set(capabilities) and name in handled for capabilities, handled in rivals):
+        return Room(room.slots, settings.gpu_patience.total_seconds())
+    return room
