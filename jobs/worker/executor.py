@@ -38,7 +38,10 @@ class Run:
     trusted_until: float
     """By this worker's own stopwatch: the lease certainly lives until then, even if the database cannot be asked."""
     thread: int | None = None
+    settled: bool = False
+    """Its outcome is with the reporter; nobody else decides about it."""
     abandoned: bool = False
+    """Its slot was taken away; whatever it still does is of no consequence."""
     thread_lost: bool = False
     """Its thread was interrupted, or hangs: it serves no other job."""
     lock: threading.Lock = field(default_factory=threading.Lock)
@@ -67,6 +70,7 @@ class Executor:
         self._runs: dict[Lease, Run] = {}
         self._idle = 0
         self._threads = 0
+        self._counting = threading.Lock()
         self._pid = os.getpid()
 
     # -- slots ---------------------------------------------------------------------------------------------------
@@ -107,19 +111,26 @@ class Executor:
         Called a moment after start(): handlers that end at once need one thread only, and no switching between many.
         """
         waiting = self._queue.qsize()
-        for _ in range(min(waiting - self._idle, self.concurrency - self._threads)):
+        with self._counting:
+            wanted = min(waiting - self._idle, self.concurrency - self._threads)
+        for _ in range(wanted):
             self._add_thread()
         return waiting > 0
 
     def _add_thread(self) -> None:
-        self._threads += 1
+        self._count(threads=1)
         threading.Thread(target=self._serve, name=f"slot-{self._threads}", daemon=True).start()
+
+    def _count(self, *, threads: int = 0, idle: int = 0) -> None:
+        with self._counting:
+            self._threads += threads
+            self._idle += idle
 
     def _serve(self) -> None:
         while True:
-            self._idle += 1
+            self._count(idle=1)
             run = self._queue.get()
-            self._idle -= 1
+            self._count(idle=-1)
             try:
                 self._execute(run)
             except BaseException:
@@ -162,10 +173,14 @@ class Executor:
         self._finish(run, outcome)
 
     def _finish(self, run: Run, outcome: Outcome | None) -> None:
-        if run.abandoned or self._runs.pop(run.claimed.lease, None) is None:
-            return
-        if outcome is not None:
-            self._on_outcome(outcome)
+        """First the outcome, then the slot: a worker without running jobs has nothing left to report."""
+        with run.lock:
+            if run.settled or run.abandoned:
+                return
+            run.settled = True
+            if outcome is not None:
+                self._on_outcome(outcome)
+        self._runs.pop(run.claimed.lease, None)
         self._on_free_slot()
 
     # -- stopping ------------------------------------------------------------------------------------------------
@@ -201,12 +216,16 @@ class Executor:
 
     def stop_everything(self) -> list[Lease]:
         """At the end of a drain: what still runs is given up. Returns the leases to release."""
-        runs = list(self._runs.values())
-        for run in runs:
+        leftovers = []
+        for lease, run in list(self._runs.items()):
             run.context.stop(CANCELLED)
+            with run.lock:
+                if not run.settled:
+                    run.abandoned = True
+                    leftovers.append(lease)
         isolation.kill_all()
         self._runs.clear()
-        return [run.claimed.lease for run in runs]
+        return leftovers
 
     def _stop(self, run: Run, reason: str) -> None:
         run.context.stop(reason)
@@ -217,18 +236,19 @@ class Executor:
 
     def _abandon(self, run: Run, reason: str) -> None:
         """Free the slot now. The thread is interrupted; should it hang in foreign code, only it is lost."""
-        if self._runs.pop(run.claimed.lease, None) is None:
-            return
-        run.abandoned = True
         with run.lock:
+            if run.settled or run.abandoned:
+                return
+            run.abandoned = True
             if run.thread is not None:
                 run.thread_lost = True
-                self._threads -= 1
+                self._count(threads=-1)
                 ctypes.pythonapi.PyThreadState_SetAsyncExc(
                     ctypes.c_ulong(run.thread), ctypes.py_object(JobTimeout)
                 )
         if reason == TIMEOUT:
             self._on_outcome(Outcome(run.claimed.lease, failure=timeout_failure(run.claimed.type)))
+        self._runs.pop(run.claimed.lease, None)
         self._on_free_slot()
 
 
