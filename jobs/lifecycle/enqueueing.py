@@ -195,8 +195,11 @@ def insert(terms: Terms, draft: Draft) -> Job:
 def _insert_many(terms: Terms, drafts: Sequence[Draft]) -> list[str]:
     """Write the rows whose unique keys are free, in one statement; the ids of the jobs that have the keys now."""
     with database.atomic():
-        # In the order of the keys: submissions of the same keys may wait for each other, but never in a circle.
-        if write(terms, sorted(drafts, key=lambda draft: draft.unique_key or "")) == len(drafts):
+        in_order = drafts
+        if database.is_postgres():
+            # In the order of the keys: submissions of the same keys may wait for each other, but never in a circle.
+            in_order = sorted(drafts, key=lambda draft: draft.unique_key or "")
+        if write(terms, in_order) == len(drafts):
             return [draft.id for draft in drafts]
         keys = [draft.unique_key for draft in drafts]
         owners: dict[str | None, str] = {}

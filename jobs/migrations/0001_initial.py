@@ -414,6 +414,14 @@ class Migration(migrations.Migration):
         migrations.AddIndex(
             model_name="job",
             index=models.Index(
+                models.F("id"),
+                condition=models.Q(("blocked", True), ("status", "waiting")),
+                name="jobs_blocked",
+            ),
+        ),
+        migrations.AddIndex(
+            model_name="job",
+            index=models.Index(
                 models.F("workflow"), condition=models.Q(("workflow__isnull", False)), name="jobs_in_workflow"
             ),
         ),

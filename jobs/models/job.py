@@ -141,6 +141,7 @@ class Job(models.Model):
             ),
             models.Index("worker", name="jobs_leased", condition=Q(status="processing")),
             models.Index("run_at", name="jobs_due", condition=Q(status="waiting", blocked=False)),
+            models.Index("id", name="jobs_blocked", condition=Q(status="waiting", blocked=True)),
             models.Index("workflow", name="jobs_in_workflow", condition=Q(workflow__isnull=False)),
             models.Index("parent", name="jobs_children", condition=Q(parent__isnull=False)),
             models.Index("id", name="jobs_dead_letters", condition=Q(status="failed")),
