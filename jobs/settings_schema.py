@@ -1,0 +1,132 @@
+"""Settings as a typed dataclass: a dictionary in the site's settings, parsed, checked, read live.
+
+A field says how a value is read and what it is for: `claim_duration: timedelta = duration("30m", "how long …")`.
+"""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Callable
+from dataclasses import field, fields
+from datetime import timedelta
+from typing import Any, Generic, TypeVar
+
+from django.conf import settings as django_settings
+from django.core.exceptions import ImproperlyConfigured
+
+T = TypeVar("T")
+
+_UNITS = {"": 1, "ms": 0.001, "s": 1, "m": 60, "min": 60, "h": 3600, "d": 86400}
+
+
+def parse_duration(value: Any) -> timedelta:
+    if isinstance(value, timedelta):
+        result = value
+    elif isinstance(value, int | float) and not isinstance(value, bool):
+        result = timedelta(seconds=value)
+    elif isinstance(value, str) and (match := re.fullmatch(r"(\d+(?:\.\d+)?)\s*([a-z]*)", value.strip())):
+        number, unit = match.groups()
+        if unit not in _UNITS:
+            raise ValueError(f"{value!r} has an unknown unit; use ms, s, m, h or d")
+        result = timedelta(seconds=float(number) * _UNITS[unit])
+    else:
+        raise ValueError(f"{value!r} is not a duration such as 90, '30s', '5m', '2h' or '30d'")
+    if result <= timedelta(0):
+        raise ValueError(f"{value!r} must be longer than zero")
+    return result
+
+
+def whole_number(minimum: int) -> Callable[[Any], int]:
+    def parse(value: Any) -> int:
+        if isinstance(value, bool) or not re.fullmatch(r"-?\d+", str(value).strip().replace("_", "")):
+            raise ValueError(f"{value!r} is not a whole number")
+        number = int(value)
+        if number < minimum:
+            raise ValueError(f"{number} is below the minimum of {minimum}")
+        return number
+
+    return parse
+
+
+def _parse_bool(value: Any) -> bool:
+    words = {
+        "true": True,
+        "1": True,
+        "yes": True,
+        "on": True,
+        "false": False,
+        "0": False,
+        "no": False,
+        "off": False,
+    }
+    if str(value).strip().lower() not in words:
+        raise ValueError(f"{value!r} is neither true nor false")
+    return words[str(value).strip().lower()]
+
+
+def duration(default: str, help: str) -> timedelta:
+    return field(default=parse_duration(default), metadata={"parse": parse_duration, "help": help})
+
+
+def number(default: int, help: str, minimum: int = 1) -> int:
+    return field(default=default, metadata={"parse": whole_number(minimum), "help": help})
+
+
+def flag(default: bool, help: str) -> bool:
+    return field(default=default, metadata={"parse": _parse_bool, "help": help})
+
+
+def text(default: str, help: str, *, choices: tuple[str, ...] = ()) -> str:
+    def parse(value: Any) -> str:
+        if not isinstance(value, str) or (choices and value not in choices):
+            raise ValueError(
+                f"{value!r} is not one of {', '.join(choices)}" if choices else f"{value!r} is not text"
+            )
+        return value
+
+    return field(default=default, metadata={"parse": parse, "help": help})
+
+
+class SettingsReader(Generic[T]):
+    """Reads one dictionary (`JOBS`, `VIDEOS`) as a dataclass of settings."""
+
+    def __init__(self, name: str, schema: type[T], contradictions: Callable[[T], list[str]]) -> None:
+        self.name = name
+        self.schema = schema
+        self._contradictions = contradictions
+        self._fields = {f.name.upper(): f for f in fields(schema)}  # type: ignore[arg-type]
+        self._cached: tuple[dict[str, Any], T] | None = None
+
+    def current(self) -> T:
+        """The settings as they are now; raises ImproperlyConfigured with every problem named."""
+        raw = getattr(django_settings, self.name, {})
+        if self._cached is None or self._cached[0] != raw:
+            problems = self.find_problems(raw)
+            if problems:
+                raise ImproperlyConfigured(" ".join(problems))
+            self._cached = (dict(raw), self._read(raw))
+        return self._cached[1]
+
+    def find_problems(self, raw: Any) -> list[str]:
+        """What is wrong with such a dictionary, one sentence each; empty when it is fine."""
+        if not isinstance(raw, dict):
+            return [f"{self.name} must be a dictionary."]
+        problems = [problem for key, value in raw.items() if (problem := self._problem(key, value))]
+        return problems or self._contradictions(self._read(raw))
+
+    def _problem(self, key: Any, value: Any) -> str | None:
+        if key not in self._fields:
+            guess = difflib.get_close_matches(str(key), self._fields, n=1)
+            hint = f"Did you mean {guess[0]}?" if guess else f"Known: {', '.join(sorted(self._fields))}."
+            return f"{self.name}[{key!r}] is not a setting. {hint}"
+        try:
+            self._fields[key].metadata["parse"](value)
+        except ValueError as error:
+            return f"{self.name}[{key!r}]: {error}."
+        return None
+
+    def _read(self, raw: dict[str, Any]) -> T:
+        return self.schema(
+            **{key.lower(): self._fields[key].metadata["parse"](value) for key, value in raw.items()}
+        )
