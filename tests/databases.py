@@ -5,6 +5,7 @@
 """
 
 import os
+import signal
 import tempfile
 from urllib.parse import quote
 
@@ -30,6 +31,8 @@ def pytest_load_initial_conftests(early_config: pytest.Config) -> None:
     options = early_config.known_args_namespace
     if options.help or options.version:
         return
+    # SIGTERM ends the run as Ctrl-C does: fixtures stop the processes they started.
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     if options.database == "sqlite":
         folder = tempfile.TemporaryDirectory(prefix="sprocket-sqlite-")
         early_config.add_cleanup(folder.cleanup)
