@@ -123,7 +123,7 @@ class Background(Generic[T]):
 
     def _is_blocked(self) -> bool:
         if connection.vendor == "sqlite":
-            return self._statement.startswith("BEGIN")
+            return self._statement.startswith(("BEGIN", "UPDATE"))
         return bool(
             database.fetch("SELECT coalesce(cardinality(pg_blocking_pids(%s)), 0)", [self._backend_pid])[0][0]
         )

@@ -133,14 +133,10 @@ class Executor:
             self._count(idle=-1)
             try:
                 self._execute(run)
-            except BaseException:
-                # A late stop signal may arrive after the handler has ended; the slot goes on.
-                log.debug(
-                    "a stop arrived after the handler of %s had ended",
-                    run.claimed.lease.job_id,
-                    exc_info=True,
-                )
-                self._finish(run, None)
+            except BaseException as error:
+                # The child process could not be started, or a late stop arrived after the handler had ended.
+                log.warning("job %s: %r outside of its handler", run.claimed.lease.job_id, error)
+                self._finish(run, Outcome(run.claimed.lease, failure=FailureReport.of(error)))
             if run.thread_lost:
                 return
 

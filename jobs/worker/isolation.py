@@ -1,7 +1,6 @@
 """isolate=True: the handler runs in a child process of its own, which can be killed and may die without harm.
 
-The parent talks to the child over two pipes, a JSON object a line. Run as `python -m jobs.worker.isolation`, this
-module is the child.
+The worker talks to the child (child.py) over two pipes, a JSON object a line.
 """
 
 from __future__ import annotations
@@ -20,9 +19,8 @@ from datetime import timedelta
 from typing import IO, Any
 
 from jobs.lifecycle.leases import ClaimedJob, FailureReport, Lease
-from jobs.lifecycle.running import ProgressReport
 from jobs.worker.context import DRAINING, TIMEOUT, JobContext
-from jobs.worker.handling import Outcome, run_handler
+from jobs.worker.handling import Outcome
 
 log = logging.getLogger("jobs.worker")
 
@@ -38,7 +36,7 @@ def run_in_child(context: JobContext) -> Outcome | None:
     orders_out, orders_in = os.pipe()
     reports_out, reports_in = os.pipe()
     child = subprocess.Popen(
-        [sys.executable, "-m", "jobs.worker.isolation", str(orders_out), str(reports_in)],
+        [sys.executable, "-m", "jobs.worker.child", str(os.getpid()), str(orders_out), str(reports_in)],
         pass_fds=(orders_out, reports_in),
         start_new_session=True,
         env={**os.environ, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)},
@@ -67,26 +65,27 @@ def _watch(
                 with contextlib.suppress(BaseException):
                     context.progress(message["progress"], step=message["step"])
             else:
-                found.append(_outcome_from(message, context.lease))
+                found.append(outcome_from(message, context.lease))
 
     reader = threading.Thread(target=read_reports, daemon=True)
     reader.start()
     with contextlib.suppress(OSError):
-        _send(orders, _job_to_json(context))
+        send(orders, job_to_json(context))
     told_to_drain = False
-    while reader.is_alive():
+    while not found and child.poll() is None:
         reader.join(_POLL)
+        if not reader.is_alive():
+            time.sleep(0.01)  # the pipe is closed, so the child is about to end; or it hangs all the same
         reason = context.stop_reason
         if reason == DRAINING and not told_to_drain:
             told_to_drain = True
             with contextlib.suppress(OSError):
-                _send(orders, {"stop": reason})
+                send(orders, {"stop": reason})
         elif reason and reason != DRAINING:
-            _kill(child)
-            child.wait()
-            reader.join(1)
             break
+    _kill(child)  # also what the handler has left behind, which may hold the pipe open
     child.wait()
+    reader.join(1)
     if context.stop_reason == TIMEOUT:
         from jobs.worker.executor import timeout_failure
 
@@ -116,20 +115,20 @@ def kill_all() -> None:
 # -- the wire --------------------------------------------------------------------------------------------------------
 
 
-def _send(pipe: IO[str], message: dict[str, Any]) -> None:
+def send(pipe: IO[str], message: dict[str, Any]) -> None:
     pipe.write(json.dumps(message) + "\n")
     pipe.flush()
 
 
-def _job_to_json(context: JobContext) -> dict[str, Any]:
+def job_to_json(context: JobContext) -> dict[str, Any]:
     return asdict(context._claimed)
 
 
-def _job_from_json(message: dict[str, Any]) -> ClaimedJob:
+def job_from_json(message: dict[str, Any]) -> ClaimedJob:
     return ClaimedJob(**{**message, "lease": Lease(**message["lease"])})
 
 
-def _outcome_to_json(outcome: Outcome | None) -> dict[str, Any]:
+def outcome_to_json(outcome: Outcome | None) -> dict[str, Any]:
     if outcome is None:
         return {"nothing": True}
     failure = outcome.failure
@@ -144,7 +143,7 @@ def _outcome_to_json(outcome: Outcome | None) -> dict[str, Any]:
     }
 
 
-def _outcome_from(message: dict[str, Any], lease: Lease) -> Outcome:
+def outcome_from(message: dict[str, Any], lease: Lease) -> Outcome:
     failure = message.get("failure")
     if message.get("nothing"):
         return Outcome(
@@ -154,67 +153,3 @@ def _outcome_from(message: dict[str, Any], lease: Lease) -> Outcome:
         wait = failure["retry_in"]
         failure = FailureReport(**{**failure, "retry_in": None if wait is None else timedelta(seconds=wait)})
     return Outcome(lease, result=message["result"], failure=failure, released=message["released"])
-
-
-# -- the child -------------------------------------------------------------------------------------------------------
-
-
-def main(orders_fd: int, reports_fd: int) -> None:
-    import django
-
-    _die_with_parent()
-    orders, reports = os.fdopen(orders_fd), os.fdopen(reports_fd, "w")
-    claimed = _job_from_json(json.loads(orders.readline()))
-    django.setup()
-    _limit_memory(claimed.type)
-    write_lock = threading.Lock()
-    last_sent = 0.0
-
-    def report(progress: ProgressReport) -> None:
-        nonlocal last_sent
-        with write_lock:
-            if time.monotonic() - last_sent < 0.1 and progress.percent < 100:
-                return
-            last_sent = time.monotonic()
-            _send(reports, {"progress": progress.percent, "step": progress.step})
-
-    context = JobContext(claimed, report=report)
-
-    def obey() -> None:
-        for line in orders:
-            context.stop(json.loads(line)["stop"])
-        os.killpg(0, signal.SIGKILL)  # the worker is gone: nobody waits for this job any more
-
-    threading.Thread(target=obey, daemon=True).start()
-    pid = os.getpid()
-    outcome = run_handler(context)
-    if os.getpid() != pid:
-        os._exit(0)
-    with write_lock:
-        _send(reports, _outcome_to_json(outcome))
-    os._exit(0)
-
-
-def _die_with_parent() -> None:
-    """Linux kills the child with its worker, even while the handler holds the interpreter."""
-    if sys.platform == "linux":
-        import ctypes
-
-        parent = os.getppid()
-        ctypes.CDLL(None).prctl(1, signal.SIGKILL)  # PR_SET_PDEATHSIG
-        if os.getppid() != parent:
-            os._exit(1)
-
-
-def _limit_memory(type_name: str) -> None:
-    import resource
-
-    from jobs import registry
-
-    limit = registry.get(type_name).memory_limit
-    if limit:
-        resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
-
-
-if __name__ == "__main__":
-    main(int(sys.argv[1]), int(sys.argv[2]))

@@ -159,6 +159,10 @@ class WorkerLoop:
                 drop_broken_connections()
                 patience.wait()
                 continue
+            except Exception:
+                log.exception("the claim failed; trying again")
+                patience.wait()
+                continue
             if claimed:
                 if self.options.once:
                     break

@@ -58,6 +58,7 @@ class Pulse:
         pause = 0.0
         while not self._stopping.wait(pause):
             self._executor.enforce_deadlines()
+            self._executor.relieve()  # also while the thread that claims waits for the database
             try:
                 pause = self._beat_or_register()
                 patience.reset()

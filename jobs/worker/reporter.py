@@ -11,11 +11,11 @@ import time
 from collections import deque
 from collections.abc import Callable
 
-from django.db import Error as DatabaseError
+from django.db import InterfaceError, OperationalError
 
 from jobs import lifecycle
 from jobs.exceptions import LeaseLost
-from jobs.lifecycle.leases import Lease
+from jobs.lifecycle.leases import FailureReport, Lease
 from jobs.lifecycle.running import ProgressReport
 from jobs.worker.handling import Outcome
 from jobs.worker.patience import Backoff, drop_broken_connections, guard_transactions
@@ -26,6 +26,8 @@ LINGER_SECONDS = 0.002
 """How long the first outcome waits for company while other jobs are running."""
 BATCH = 500
 PROGRESS_SECONDS = 0.5
+UNREACHABLE = (OperationalError, InterfaceError)
+"""The database is away, or busy: later the same statement will succeed."""
 
 
 class Reporter:
@@ -86,14 +88,13 @@ class Reporter:
                     self._outcomes.popleft()
             try:
                 if batch:
-                    self._write(batch)
-                    batch.clear()
+                    self._write_or_refuse(batch)
                 self._unwritten = len(self._outcomes)
                 if self._progress and time.monotonic() >= next_progress:
                     next_progress = time.monotonic() + PROGRESS_SECONDS
                     self._write_progress()
                 patience.reset()
-            except DatabaseError as error:
+            except UNREACHABLE as error:
                 log.warning("cannot report to the database (%s); trying again", error)
                 drop_broken_connections()
                 patience.wait()
@@ -102,6 +103,33 @@ class Reporter:
                 self._something.set()
             elif self._stopping:
                 return
+
+    def _write_or_refuse(self, batch: list[Outcome]) -> None:
+        """What cannot be written at all (a receiver of jobs_changed raises) hurts only the job that it belongs to."""
+        try:
+            self._write(batch)
+        except UNREACHABLE:
+            raise
+        except Exception:
+            log.exception("%d outcome(s) could not be written together; now one by one", len(batch))
+            while batch:
+                self._write_alone(batch[0])
+                del batch[0]
+
+    def _write_alone(self, outcome: Outcome) -> None:
+        try:
+            self._write([outcome])
+            return
+        except UNREACHABLE:
+            raise
+        except Exception as error:
+            failure = FailureReport.of(error)
+        try:
+            self._write([Outcome(outcome.lease, failure=failure)])
+        except UNREACHABLE:
+            raise
+        except Exception:
+            log.exception("job %s: its end could not be written; its lease will run out", outcome.lease.job_id)
 
     def _write(self, batch: list[Outcome]) -> None:
         """Each kind in its own transaction; what is written leaves the batch, so a later failure repeats nothing."""
@@ -140,7 +168,13 @@ class Reporter:
 
     def _write_progress(self) -> None:
         reports = list(self._progress.values())
-        lost = lifecycle.report_progress(reports)
+        try:
+            lost = lifecycle.report_progress(reports)
+        except UNREACHABLE:
+            raise
+        except Exception:
+            log.exception("the progress of %d job(s) could not be written", len(reports))
+            lost = []
         for report in reports:
             if self._progress.get(report.lease) is report:
                 del self._progress[report.lease]

@@ -131,6 +131,11 @@ def leave_grandchild(job: JobContext) -> None:
         os._exit(0)
 
 
+def close_every_file(job: JobContext) -> None:
+    """The pipe to the worker, too."""
+    os.closerange(3, 1024)
+
+
 def print_a_lot(job: JobContext) -> None:
     sys.stdout.write("x" * 200_000 + "\n")
     sys.stdout.flush()
@@ -143,6 +148,7 @@ IN_CHILD: dict[str, Callable[[JobContext], None]] = {
         crash,
         eat_memory,
         leave_grandchild,
+        close_every_file,
         print_a_lot,
         raise_base_exception,
         exit_interpreter,
