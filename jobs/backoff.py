@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from datetime import timedelta
 
+LONGEST = timedelta(days=100 * 366)
+"""Nothing waits longer than a hundred years; the calendars of the databases end somewhere."""
+
 
 def backoff(attempt: int, *, base: timedelta, cap: timedelta, chance: float) -> timedelta:
     """Exponential with jitter: attempt 1 waits about `base`, each further one twice as long, never over `cap`.

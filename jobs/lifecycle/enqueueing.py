@@ -10,6 +10,7 @@ from typing import Any
 from django.utils import timezone
 
 from jobs import capacity, conf, database, payloads, registry, wakeup
+from jobs.backoff import LONGEST
 from jobs.exceptions import EnqueueRefused
 from jobs.models import Job, Status
 from jobs.ulid import new_ulids
@@ -149,7 +150,7 @@ def _in_seconds(delay: timedelta | float | None) -> float:
         seconds = delay.total_seconds() if isinstance(delay, timedelta) else float(delay or 0)
     except (TypeError, ValueError):
         seconds = -1
-    if not 0 <= seconds < 100 * 366 * 86400:
+    if not 0 <= seconds <= LONGEST.total_seconds():
         raise EnqueueRefused(f"delay must lie between now and a hundred years from now, not {delay!r}.")
     return seconds
 

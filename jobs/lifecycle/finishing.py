@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import random
 from collections.abc import Collection, Sequence
+from datetime import timedelta
 from typing import Any
 
 from django.db.models import F
 from django.db.models.functions import Now
 
 from jobs import conf, database, orchestrator, payloads, registry, wakeup
-from jobs.backoff import backoff
+from jobs.backoff import LONGEST, backoff
 from jobs.exceptions import LeaseLost
 from jobs.lifecycle.leases import FailureReport, Lease, LockedJob, lock, lock_leased
 from jobs.models import Attempt, Event, Job, Kind, Outcome, Status
@@ -89,6 +90,7 @@ def _fail(lease: Lease, failure: FailureReport) -> Status:
                     cap=settings.backoff_cap,
                     chance=random.random(),
                 )
+            wait = min(LONGEST, max(timedelta(0), wait))  # a handler may ask for anything
             changes = {"status": Status.WAITING, "run_at": database.now_plus(wait)}
         _leave([row], Outcome.FAILED, {**changes, "last_error": error}, failure=failure)
     return Status(changes["status"])
