@@ -12,8 +12,9 @@ import traceback
 from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
+from typing import Any
 
-from benchmarks import environment, report, servers
+from benchmarks import disk, environment, report, servers
 from benchmarks.bench import Bench
 from benchmarks.effort import FULL, QUICK
 from benchmarks.findings import Finding, not_measured
@@ -43,7 +44,11 @@ def main() -> int:
     effort = QUICK if options.quick else FULL
     environment.ensure()
     began = time.monotonic()
-    circumstances = {"effort": effort.name, "redis_fsync": options.redis_fsync, "machine": report.machine()}
+    circumstances: dict[str, Any] = {
+        "effort": effort.name,
+        "redis_fsync": options.redis_fsync,
+        "machine": report.machine(),
+    }
     _warn_of_company()
     findings: list[Finding] = []
     with ExitStack() as stack:
@@ -54,16 +59,20 @@ def main() -> int:
         except servers.ServerMissing as error:
             print(f"{error}; what needs Redis is not measured", file=sys.stderr)
             redis_url = None
+        circumstances["sync_ms"] = [disk.sync_milliseconds(folder)]
         circumstances["postgresql"] = postgres.value("SHOW server_version")
         bench = Bench(folder=folder, postgres=postgres, redis_url=redis_url, effort=effort)
         for group in options.only or MEASURES:
             for title, measure in MEASURES[group].items():
                 print(f"{title} …", file=sys.stderr, flush=True)
                 findings += _taken(measure, title, bench, verbose=options.verbose)
+        circumstances["sync_ms"].append(disk.sync_milliseconds(folder))
     circumstances["seconds"] = round(time.monotonic() - began)
     path = report.write(findings, circumstances)
     print(f"\n{report.table(findings)}\n")
     print(f"{report.summary(findings)} ({effort.name} run, {circumstances['seconds']} s) → {path.name}")
+    before, after = circumstances["sync_ms"]
+    print(f"a sync of this disk took {before:.2f} ms at the beginning, {after:.2f} ms at the end")
     return 0
 
 

@@ -43,9 +43,9 @@ QUICK = Effort(
     trial_seconds=None,
     bulk=10_000,
     singles=500,
-    pickups=40,
+    pickups=30,
     table_rows=100_000,
     recoveries=1,
-    idle_settle=4,
-    idle_seconds=8,
+    idle_settle=3,
+    idle_seconds=6,
 )
