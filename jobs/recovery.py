@@ -115,9 +115,12 @@ def _prunable() -> list[str]:
     oldest_kept = database.now_minus(retention)
     created_before = ulid_floor((database.read_clock() - retention).timestamp())
     still_running = Job.objects.filter(workflow=OuterRef("workflow"), status__in=ACTIVE)
+    # Whoever retries a failed job wants back what its failure has cancelled.
+    to_revive = Job.objects.filter(pk=OuterRef("cancelled_because"), status=Status.FAILED)
     old = Job.objects.filter(pk__lt=created_before, status__in=(Status.COMPLETED, Status.CANCELLED))
     old = old.exclude(completed_at__gte=oldest_kept).exclude(cancelled_at__gte=oldest_kept)
-    return list(old.filter(~Exists(still_running)).order_by("pk").values_list("pk", flat=True)[:PRUNE_BATCH])
+    old = old.filter(~Exists(still_running), ~Exists(to_revive))
+    return list(old.order_by("pk").values_list("pk", flat=True)[:PRUNE_BATCH])
 
 
 def prune_the_rest() -> int:
