@@ -53,11 +53,19 @@ class FailureReport:
     ) -> FailureReport:
         return cls(
             type=type(error).__qualname__,
-            message=str(error) or type(error).__qualname__,
+            message=_message_of(error),
             traceback="".join(tracebacks.format_exception(error)),
             permanent=permanent,
             retry_in=retry_in,
         )
+
+
+def _message_of(error: BaseException) -> str:
+    """Handlers raise whatever they like, also what cannot be shown."""
+    try:
+        return str(error) or type(error).__qualname__
+    except Exception as trouble:
+        return f"{type(error).__qualname__} (its message cannot be shown: {type(trouble).__qualname__})"
 
 
 @dataclass(frozen=True, slots=True)

@@ -147,7 +147,7 @@ class Reporter:
             try:
                 status = lifecycle.fail(outcome.lease, outcome.failure)
                 log.warning(
-                    "job %s: %s: %s → %s",
+                    "job %s: %s: %.500s → %s",
                     outcome.lease.job_id,
                     outcome.failure.type,
                     outcome.failure.message,

@@ -36,6 +36,40 @@ def run_out_of_memory(job: JobContext) -> None:
     bytearray(1 << 62)
 
 
+class Unprintable(Exception):
+    def __str__(self) -> str:
+        raise RuntimeError("cannot be shown")
+
+
+def raise_unprintable(job: JobContext) -> None:
+    raise Unprintable
+
+
+def raise_nonsense_text(job: JobContext) -> None:
+    raise RuntimeError("\0 \ud800 " + "x" * 1_000_000)
+
+
+def return_nul(job: JobContext) -> str:
+    return "a\0b"
+
+
+def return_surrogate(job: JobContext) -> str:
+    return "\ud800"
+
+
+def return_infinity(job: JobContext) -> float:
+    return float("inf")
+
+
+def return_object(job: JobContext) -> object:
+    return object()
+
+
+def report_nonsense(job: JobContext) -> None:
+    job.progress(50, step="\0\ud800" * 200)
+    time.sleep(0.7)  # until it was written
+
+
 def close_connection(job: JobContext) -> None:
     Job.objects.count()
     connection.close()
@@ -89,13 +123,20 @@ def fork_and_exit(job: JobContext) -> None:
         sys.exit(5)
 
 
-IN_WORKER: dict[str, Callable[[JobContext], None]] = {
+IN_WORKER: dict[str, Callable[[JobContext], Any]] = {
     action.__name__: action
     for action in (
         raise_base_exception,
         raise_keyboard_interrupt,
         exit_interpreter,
         run_out_of_memory,
+        raise_unprintable,
+        raise_nonsense_text,
+        return_nul,
+        return_surrogate,
+        return_infinity,
+        return_object,
+        report_nonsense,
         close_connection,
         leave_atomic_open,
         leave_autocommit_off,
@@ -141,7 +182,7 @@ def print_a_lot(job: JobContext) -> None:
     sys.stdout.flush()
 
 
-IN_CHILD: dict[str, Callable[[JobContext], None]] = {
+IN_CHILD: dict[str, Callable[[JobContext], Any]] = {
     action.__name__: action
     for action in (
         die_at_once,

@@ -155,13 +155,13 @@ def innocent(job: JobContext, log: str, gate: str) -> str:
 
 
 @job_type("work.hostile", max_attempts=1)
-def be_hostile(job: JobContext, how: str) -> None:
-    hostile.IN_WORKER[how](job)
+def be_hostile(job: JobContext, how: str) -> Any:
+    return hostile.IN_WORKER[how](job)
 
 
 @job_type("work.isolated_hostile", max_attempts=1, isolate=True, memory_limit=2 << 30)
-def be_hostile_in_isolation(job: JobContext, how: str) -> None:
-    hostile.IN_CHILD[how](job)
+def be_hostile_in_isolation(job: JobContext, how: str) -> Any:
+    return hostile.IN_CHILD[how](job)
 
 
 @job_type("work.isolated", isolate=True)
