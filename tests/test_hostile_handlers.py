@@ -19,6 +19,7 @@ ENDS = {
     "raise_base_exception": ("failed", "Outrage"),
     "raise_keyboard_interrupt": ("failed", "KeyboardInterrupt"),
     "exit_interpreter": ("failed", "SystemExit: 3"),
+    "exit_from_coroutine": ("failed", "SystemExit: 4"),
     "run_out_of_memory": ("failed", "MemoryError"),
     "raise_unprintable": ("failed", "Unprintable"),
     "raise_nonsense_text": ("failed", "RuntimeError"),
@@ -74,6 +75,13 @@ def test_handlers_that_never_end_cost_their_jobs_and_no_slot(
     for innocent in innocents:
         assert wait_for_status(innocent, "completed").result == "unharmed"
     assert process.poll() is None
+
+
+def test_an_async_handler_is_cancelled_where_it_awaits(start_manage: StartManage, log: str) -> None:
+    job = enqueue("work.async_too_slow", log=log)
+    start_manage("runworker", "--concurrency=1", env=QUICK)
+    assert "JobTimeout" in wait_for_status(job, "failed").last_error
+    wait_until(lambda: read_notes(log, "stopped"))
 
 
 def test_cancelling_a_running_job_stops_its_handler(start_manage: StartManage, log: str, gate: Path) -> None:

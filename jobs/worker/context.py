@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
@@ -27,6 +28,7 @@ class JobContext:
         self._claimed = claimed
         self._report = report
         self._stop_reason = ""
+        self._when_stopped: Callable[[], object] | None = None
 
     @property
     def id(self) -> str:
@@ -91,6 +93,18 @@ class JobContext:
         """Called by the worker. A drain may turn into something more urgent, never the reverse."""
         if not self._stop_reason or self._stop_reason == DRAINING:
             self._stop_reason = reason
+            self._wake()
+
+    def when_stopped(self, callback: Callable[[], object] | None) -> None:
+        """Called by the worker, for a handler that must be woken to notice that it has to stop now."""
+        self._when_stopped = callback
+        self._wake()
+
+    def _wake(self) -> None:
+        callback = self._when_stopped
+        if callback is not None and self._stop_reason and self._stop_reason != DRAINING:
+            with suppress(RuntimeError):  # the handler's event loop has ended in this instant
+                callback()
 
     def add(
         self,

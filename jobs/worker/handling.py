@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import inspect
+from collections.abc import Coroutine
 from dataclasses import dataclass
 from typing import Any
+
+from asgiref.sync import async_to_sync
 
 from jobs import payloads, registry
 from jobs.exceptions import (
@@ -61,10 +64,26 @@ def _call(context: JobContext) -> Any:
         return None
     result = kind.handler(context, **context.payload)
     if inspect.iscoroutine(result):
-        result = asyncio.run(result)
+        result = _await(result, context)
     if result is not None:
         try:
             payloads.encode(result, what="result")
         except InvalidPayload as error:
             raise PermanentFailure(f"The work is done but its result cannot be stored. {error}") from None
     return result
+
+
+def _await(coroutine: Coroutine[Any, Any, Any], context: JobContext) -> Any:
+    """Run an async handler. What it calls through sync_to_async, the ORM above all, runs in this thread, so it has
+    this job's own connection; a stop cancels it where it awaits."""
+
+    async def main() -> Any:
+        loop, task = asyncio.get_running_loop(), asyncio.current_task()
+        assert task is not None
+        context.when_stopped(lambda: loop.call_soon_threadsafe(task.cancel))
+        return await coroutine
+
+    try:
+        return async_to_sync(main)()
+    finally:
+        context.when_stopped(None)

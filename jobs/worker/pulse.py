@@ -57,9 +57,9 @@ class Pulse:
         patience = Backoff(0.1, 2.0)
         pause = 0.0
         while not self._stopping.wait(pause):
-            self._executor.enforce_deadlines()
-            self._executor.relieve()  # also while the thread that claims waits for the database
             try:
+                self._executor.enforce_deadlines()
+                self._executor.relieve()  # also while the thread that claims waits for the database
                 pause = self._beat_or_register()
                 patience.reset()
             except DatabaseError as error:

@@ -32,6 +32,10 @@ def exit_interpreter(job: JobContext) -> None:
     sys.exit(3)
 
 
+async def exit_from_coroutine(job: JobContext) -> None:
+    sys.exit(4)
+
+
 def run_out_of_memory(job: JobContext) -> None:
     bytearray(1 << 62)
 
@@ -129,6 +133,7 @@ IN_WORKER: dict[str, Callable[[JobContext], Any]] = {
         raise_base_exception,
         raise_keyboard_interrupt,
         exit_interpreter,
+        exit_from_coroutine,
         run_out_of_memory,
         raise_unprintable,
         raise_nonsense_text,

@@ -123,6 +123,16 @@ async def run_async(job: JobContext, log: str) -> str:
     return f"found {found}"
 
 
+@job_type("work.async_too_slow", timeout=timedelta(seconds=0.3), max_attempts=1)
+async def run_async_for_ever(job: JobContext, log: str) -> None:
+    note(log, job, "started")
+    try:
+        await asyncio.sleep(600)
+    except asyncio.CancelledError:
+        note(log, job, "stopped")
+        raise
+
+
 def connection_mark() -> str:
     """What tells one database connection from the next."""
     connection.ensure_connection()
