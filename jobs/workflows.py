@@ -93,6 +93,10 @@ def add_child(lease: Lease, terms: Terms, draft: Draft, after: After, key: str |
         parent = lock_leased(lease)
         if key is not None:
             draft = Draft(derived_ulid(lease.job_id, key), draft.payload, draft.unique_key)
+            child: Job | None = Job.objects.filter(pk=draft.id).first()
+            if child is not None:  # whatever has become of it, of its prerequisites and of the queue's depth
+                child.created = False
+                return child
         return place(terms, draft, after, workflow_id=parent.workflow_id, parent_id=parent.id)
 
 
