@@ -1,0 +1,1 @@
+"""The video pipeline: upload to watchable, on the queue of `jobs`."""

@@ -1,0 +1,1 @@
+"""Media, without Django: from an uploaded file to CMAF HLS on disk."""

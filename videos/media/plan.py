@@ -1,0 +1,364 @@
+"""The plan of one transcode: every frame, segment and chunk, and every setting of the encoder, as plain data.
+
+The plan is made once, after the probe. A chunk is described by the plan and its number alone, so any worker
+can encode it, or encode it again, and get the same bytes.
+
+    frame 0 ──────────────────────────────────────────────────────── frame n
+    │ segment 1 │ segment 2 │ … │ segment 6 │ …                    │ shorter │
+    │              chunk 1              │             chunk 2                │
+
+All borders are whole frames at one constant rate. Only what follows the last whole segment is shorter.
+"""
+
+from bisect import bisect_right
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from typing import Any, Self
+
+from videos.media import rates, serial
+from videos.media.containers import CONTAINERS
+from videos.media.ladder import Choice
+from videos.media.source import SourceInfo
+
+VERSION = 1
+SAMPLE_RATE = 48000
+AAC_FRAME = 1024
+SEEK_EARLY = 1.0
+"""Seconds before a chunk at which decoding starts: filters that look back see what they would have seen."""
+REORDER = 2
+"""x264 with B-frames that other B-frames refer to (`b-pyramid`)."""
+AUDIO_LEAD = Fraction(1, 2)
+LONGEST_LEAD = Fraction(30)
+
+
+@dataclass(frozen=True, kw_only=True)
+class PlanSettings:
+    """What an installation chooses."""
+
+    segment_seconds: Fraction = Fraction(6)
+    segments_per_chunk: int = 5
+    preset: str = "veryfast"
+    encoder: str = "libx264"
+
+
+@dataclass(frozen=True, kw_only=True)
+class RenditionPlan:
+    """One quality of the picture, with everything the encoder is told."""
+
+    name: str
+    width: int
+    height: int
+    bitrate: int
+    maxrate: int
+    bufsize: int
+    profile: str
+    level: str
+    audio_bitrate: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class AudioPlan:
+    """One sound track of the source, and what is made of it."""
+
+    number: int
+    """1, 2, … in the order of the source."""
+    index: int
+    language: str
+    title: str
+    default: bool
+    channels: int
+    bitrates: tuple[int, ...]
+
+    def folder(self, bitrate: int) -> str:
+        """The name of its folder, and of its group: "audio_1_128k"."""
+        return f"audio_{self.number}_{bitrate // 1000}k"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Chunk:
+    """A run of whole segments: what one job encodes. Frames and segments up to, not including, the last."""
+
+    number: int
+    first_frame: int
+    end_frame: int
+    first_segment: int
+    end_segment: int
+
+    @property
+    def frames(self) -> int:
+        return self.end_frame - self.first_frame
+
+    @property
+    def segments(self) -> range:
+        return range(self.first_segment, self.end_segment)
+
+
+@dataclass(frozen=True, kw_only=True)
+class EncodePlan:
+    """One transcode. Numbers of chunks and segments start at 1, of frames at 0."""
+
+    version: int
+    ffmpeg: str
+    """The build that encodes: another one would give other bytes."""
+    encoder: str
+    preset: str
+    container: str
+    video_index: int
+    origin: Fraction
+    """The moment on the source's clock that is published as zero."""
+    origin_ticks: int
+    """The same, in ticks of the picture's time base."""
+    deinterlace: bool
+    hdr_transfer: str
+    to_bt709: bool
+    frame_rate: Fraction
+    total_frames: int
+    segment_frames: int
+    segments_per_chunk: int
+    seeks: tuple[float, ...]
+    """Where on the source's clock to start reading for each chunk; the first starts at the beginning."""
+    reorder: int
+    """How many frames earlier than shown a frame may have to be decoded (B-frames refer to later ones)."""
+    renditions: tuple[RenditionPlan, ...]
+    """Largest first."""
+    skipped: tuple[str, ...]
+    audio: tuple[AudioPlan, ...]
+
+    # Time
+
+    @property
+    def timescale(self) -> int:
+        """Ticks per second of the published picture: a multiple of the rate, so a frame is a whole number."""
+        return self.frame_rate.numerator * self._ticks_factor
+
+    @property
+    def frame_ticks(self) -> int:
+        return self.frame_rate.denominator * self._ticks_factor
+
+    @property
+    def _ticks_factor(self) -> int:
+        factor = 1
+        while self.frame_rate.numerator * factor < 10_000:
+            factor *= 2
+        return factor
+
+    @property
+    def duration(self) -> Fraction:
+        return self.total_frames / self.frame_rate
+
+    @property
+    def zero(self) -> Fraction:
+        """The timestamp of the first picture and the first sound, in seconds: small, but not 0.
+
+        The first frames are decoded before they are shown. Decode times cannot be negative, and what players
+        make of negative composition offsets and of edit lists differs (ffmpeg shows such pictures late). So all
+        of the programme, sound too, is moved by the few frames that make every decode time and offset positive.
+        """
+        return self.reorder / self.frame_rate
+
+    # Segments and chunks
+
+    @property
+    def total_segments(self) -> int:
+        return -(-self.total_frames // self.segment_frames)
+
+    @property
+    def total_chunks(self) -> int:
+        return -(-self.total_segments // self.segments_per_chunk)
+
+    def segment_length(self, segment: int) -> int:
+        """Frames in a segment."""
+        if not 1 <= segment <= self.total_segments:
+            raise ValueError(f"there is no segment {segment} of {self.total_segments}")
+        return min(self.segment_frames, self.total_frames - (segment - 1) * self.segment_frames)
+
+    def chunk(self, number: int) -> Chunk:
+        if not 1 <= number <= self.total_chunks:
+            raise ValueError(f"there is no chunk {number} of {self.total_chunks}")
+        first = (number - 1) * self.segments_per_chunk
+        end = min(first + self.segments_per_chunk, self.total_segments)
+        return Chunk(
+            number=number,
+            first_frame=first * self.segment_frames,
+            end_frame=min(end * self.segment_frames, self.total_frames),
+            first_segment=first + 1,
+            end_segment=end + 1,
+        )
+
+    def chunks(self) -> list[Chunk]:
+        return [self.chunk(number) for number in range(1, self.total_chunks + 1)]
+
+    # Sound
+
+    @property
+    def audio_frames(self) -> int:
+        """AAC frames in every sound track: enough to cover the last picture."""
+        return -(-int(self.duration * SAMPLE_RATE // 1) // AAC_FRAME) or 1
+
+    def audio_segment(self, segment: int) -> range:
+        """The AAC frames of a segment: it starts with the frame nearest to the picture's border."""
+        end = self.audio_frames if segment == self.total_segments else self._audio_border(segment)
+        return range(min(self._audio_border(segment - 1), end), end)
+
+    @property
+    def audio_zero(self) -> int:
+        """The first sound's timestamp in samples."""
+        return round(self.zero * SAMPLE_RATE)
+
+    @property
+    def audio_segments(self) -> int:
+        """Segments that have sound: one fewer than of the picture if the last is shorter than half an AAC frame."""
+        last = self.total_segments
+        return last if self.audio_segment(last) else last - 1
+
+    def _audio_border(self, segment: int) -> int:
+        at = segment * self.segment_frames / self.frame_rate * SAMPLE_RATE / AAC_FRAME
+        return min(round(at), self.audio_frames)
+
+    @property
+    def bitrates(self) -> tuple[int, ...]:
+        """The bitrates of sound, highest first."""
+        return tuple(sorted({r.audio_bitrate for r in self.renditions}, reverse=True))
+
+    # The plan itself
+
+    def shortened(self, total_frames: int) -> Self:
+        """The same plan for a source that turned out to have fewer pictures. Whole chunks before stay as they are."""
+        if not 0 < total_frames <= self.total_frames:
+            raise ValueError(f"{total_frames} is not fewer than {self.total_frames} frames")
+        shorter = replace(self, total_frames=total_frames)
+        return replace(shorter, seeks=self.seeks[: shorter.total_chunks])
+
+    def digest(self) -> str:
+        return serial.digest(self)
+
+    def to_json(self) -> dict[str, Any]:
+        data: dict[str, Any] = serial.to_json(self)
+        return data
+
+    @classmethod
+    def from_json(cls, data: dict[str, Any]) -> Self:
+        if data.get("version") != VERSION:
+            raise ValueError(f"this plan is of version {data.get('version')}; here it is {VERSION}")
+        return serial.from_json(cls, data)
+
+
+def make_plan(
+    source: SourceInfo,
+    choice: Choice,
+    *,
+    ffmpeg_build: str,
+    settings: PlanSettings = PlanSettings(),  # noqa: B008 (frozen)
+) -> EncodePlan:
+    """The plan for a source in the sizes chosen by ladder.rungs_for()."""
+    video = source.video
+    rate = rates.publish_at(video.frame_rate, variable=video.variable_rate)
+    origin = _origin(source)
+    segment_frames = max(1, round(settings.segment_seconds * rate))
+    renditions = tuple(_rendition(size.rung, size.width, size.height, rate) for size in choice.sizes)
+    plan = EncodePlan(
+        version=VERSION,
+        ffmpeg=ffmpeg_build,
+        encoder=settings.encoder,
+        preset=settings.preset,
+        container=source.container,
+        video_index=video.index,
+        origin=origin,
+        origin_ticks=round(origin / video.time_base),
+        deinterlace=video.interlaced,
+        hdr_transfer=video.hdr_transfer,
+        to_bt709=video.pix_fmt.startswith(("rgb", "bgr", "gbr", "argb", "abgr", "0rgb", "pal8")),
+        frame_rate=rate,
+        total_frames=max(1, round((video.end - origin) * rate)),
+        segment_frames=segment_frames,
+        segments_per_chunk=settings.segments_per_chunk,
+        seeks=(),
+        reorder=REORDER,
+        renditions=renditions,
+        skipped=tuple(rung.name for rung in choice.skipped),
+        audio=_audio(source, renditions),
+    )
+    return replace(plan, seeks=tuple(_seek(source, plan, chunk) for chunk in plan.chunks()))
+
+
+def _origin(source: SourceInfo) -> Fraction:
+    """The first picture, or the first sound where that comes clearly earlier: then the picture is held."""
+    start = source.video.start
+    sounds = [track.start for track in source.audio if AUDIO_LEAD < start - track.start < LONGEST_LEAD]
+    return min(sounds, default=start)
+
+
+def _seek(source: SourceInfo, plan: EncodePlan, chunk: Chunk) -> float:
+    wanted = float(plan.origin + chunk.first_frame / plan.frame_rate) - SEEK_EARLY
+    if CONTAINERS[source.container].indexed:
+        return wanted
+    # These seek to a moment, not to a keyframe: aim a little before the keyframe that is needed.
+    keyframes = source.video.keyframes
+    before = bisect_right(keyframes, wanted)
+    return (keyframes[before - 1] if before else float(source.video.start)) - SEEK_EARLY / 2
+
+
+def _audio(source: SourceInfo, renditions: tuple[RenditionPlan, ...]) -> tuple[AudioPlan, ...]:
+    bitrates = tuple(sorted({r.audio_bitrate for r in renditions}, reverse=True))
+    default = next((track.index for track in source.audio if track.default), None)
+    if default is None and source.audio:
+        default = source.audio[0].index
+    return tuple(
+        AudioPlan(
+            number=number,
+            index=track.index,
+            language=track.language,
+            title=track.title,
+            default=track.index == default,
+            channels=min(2, max(1, track.channels)),
+            bitrates=bitrates,
+        )
+        for number, track in enumerate(source.audio, start=1)
+    )
+
+
+def _rendition(rung: Any, width: int, height: int, rate: Fraction) -> RenditionPlan:
+    maxrate = rung.video_bitrate * 5 // 4
+    bufsize = rung.video_bitrate * 2
+    return RenditionPlan(
+        name=rung.name,
+        width=width,
+        height=height,
+        bitrate=rung.video_bitrate,
+        maxrate=maxrate,
+        bufsize=bufsize,
+        profile="high",
+        level=level_for(width, height, rate, maxrate),
+        audio_bitrate=rung.audio_bitrate,
+    )
+
+
+# H.264, table A-1: level, macroblocks per second, macroblocks per frame, kbit/s (High profile: × 1.25).
+_LEVELS = (
+    ("1.2", 6_000, 396, 384),
+    ("1.3", 11_880, 396, 768),
+    ("2.0", 11_880, 396, 2_000),
+    ("2.1", 19_800, 792, 4_000),
+    ("2.2", 20_250, 1_620, 4_000),
+    ("3.0", 40_500, 1_620, 10_000),
+    ("3.1", 108_000, 3_600, 14_000),
+    ("3.2", 216_000, 5_120, 20_000),
+    ("4.0", 245_760, 8_192, 20_000),
+    ("4.2", 522_240, 8_704, 50_000),
+    ("5.0", 589_824, 22_080, 135_000),
+    ("5.1", 983_040, 36_864, 240_000),
+    ("5.2", 2_073_600, 36_864, 240_000),
+    ("6.0", 4_177_920, 139_264, 240_000),
+    ("6.2", 16_711_680, 139_264, 800_000),
+)
+
+
+def level_for(width: int, height: int, rate: Fraction, maxrate: int) -> str:
+    """The lowest H.264 level that a decoder needs for this picture."""
+    across, down = -(-width // 16), -(-height // 16)
+    blocks = across * down
+    for level, per_second, per_frame, kilobits in _LEVELS:
+        fits = blocks <= per_frame and max(across, down) ** 2 <= 8 * per_frame
+        if fits and blocks * rate <= per_second and maxrate <= kilobits * 1250:
+            return level
+    return _LEVELS[-1][0]
