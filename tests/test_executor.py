@@ -35,6 +35,10 @@ class Bench:
             on_free_slot=lambda: None,
         )
 
+    def outcomes_after_deadlines(self) -> list[Outcome]:
+        self.executor.enforce_deadlines()
+        return self.outcomes
+
     def start(self, type_name: str, *, claimed_at: float | None = None) -> Lease:
         lease = Lease(f"job of {type_name}", 1, "worker")
         claimed = ClaimedJob(lease, type_name, {}, 1, 3, "", 5, "", None)
@@ -66,7 +70,7 @@ def test_a_handler_that_hangs_for_ever_does_not_take_its_slot_with_it(
     declare("tests.next", lambda job: "done")
     bench = Bench(concurrency=1)
     hung = bench.start("tests.hang")
-    wait_until(lambda: bench.executor.enforce_deadlines() or bench.outcomes)
+    wait_until(bench.outcomes_after_deadlines)
     assert (bench.outcomes[0].lease, bench.outcomes[0].failure and bench.outcomes[0].failure.type) == (
         hung,
         "JobTimeout",

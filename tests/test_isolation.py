@@ -64,6 +64,7 @@ def test_progress_children_and_results_come_through_isolation(start_manage: Star
     assert worker.wait(timeout=60) == 0
     done = Job.objects.get(pk=job.pk)
     assert done.status == "completed"
+    assert done.result is not None
     child = Job.objects.get(pk=done.result["child"])
     assert (child.status, child.correlation_id, child.parent_id) == ("completed", "order 7", job.pk)
     assert done.result["pid"] == pid_of_child(log) != worker.pid

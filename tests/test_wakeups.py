@@ -1,217 +1,162 @@
-"""Workers are woken when there is something for them: after the commit, never before it, and never without it."""
+"""An idle worker is told of a new job; where nobody tells it, it finds the job by itself."""
 
-import contextlib
+import os
 import socket
-import threading
-from collections.abc import Iterator
-from pathlib import Path
+import time
+from collections.abc import Callable, Iterator
 
 import pytest
 from django.db import connection, transaction
 
-from jobs import enqueue, enqueue_many, fleet, lifecycle, orchestrator, wakeup, workflow
-from jobs.lifecycle import FailureReport
-from jobs.models import Job
-from jobs.wakeup import local
-from tests.actors import age, claim_one, expire, new_worker
-from tests.conftest import Declare
-from tests.support import wait_until
+from jobs import enqueue, wakeup
+from jobs.wakeup import Ear, local
+from jobs.worker.loop import AWAKE_SECONDS
+from tests.actors import Background
+from tests.conftest import StartManage
+from tests.support import ManageProcess, wait_until
+from tests.workers import QUICK, wait_for_status, wait_for_worker
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
-
-class PostgresHints:
-    """A second connection that listens."""
-
-    def __init__(self) -> None:
-        self._wrapper = connection.copy()
-        self._wrapper.ensure_connection()
-        self._execute("LISTEN jobs_wakeup")
-
-    def _execute(self, sql: str) -> None:
-        with self._wrapper.cursor() as cursor:
-            cursor.execute(sql)
-
-    def count(self) -> int:
-        """Hints since the last time. What this connection says itself comes after all that was committed before."""
-        self._execute("NOTIFY jobs_wakeup, 'the fence'")
-        for heard, notification in enumerate(self._wrapper.connection.notifies(timeout=30)):
-            if notification.payload == "the fence":
-                return heard
-        raise AssertionError("the fence never came")
-
-    def close(self) -> None:
-        self._wrapper.close()
+DROWSY = {"JOBS_TICK_INTERVAL": "10m", "JOBS_SWEEP_INTERVAL": "10m"}
+"""A worker that, once it sleeps, finds nothing by itself during this test."""
+DEAF = {"JOBS_SESSION_FEATURES": "false"}
 
 
-class LocalHints:
-    """A socket beside those of the workers. What was sent to it has arrived when the sender goes on."""
+class Hints:
+    """How often an ear was told something."""
 
     def __init__(self) -> None:
-        folder = local._folder()
-        folder.mkdir(mode=0o700, exist_ok=True)
-        self._path: Path = folder / "listening-test.sock"
-        self._path.unlink(missing_ok=True)
-        self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
-        self._socket.bind(str(self._path))
-        self._socket.setblocking(False)
+        self.count = 0
 
-    def count(self) -> int:
-        heard = 0
-        with contextlib.suppress(BlockingIOError):
-            while self._socket.recv(16):
-                heard += 1
-        return heard
+    def add(self) -> None:
+        self.count += 1
 
-    def close(self) -> None:
-        self._socket.close()
-        self._path.unlink(missing_ok=True)
+
+Listen = Callable[[], Hints]
 
 
 @pytest.fixture
-def hints(monkeypatch: pytest.MonkeyPatch) -> Iterator[PostgresHints | LocalHints]:
-    monkeypatch.setattr(wakeup, "COALESCE_SECONDS", 0)
-    listener = PostgresHints() if connection.vendor == "postgresql" else LocalHints()
-    yield listener
-    listener.close()
+def listen() -> Iterator[Listen]:
+    """An ear in this process, as a worker has one; ready to hear."""
+    ears: list[Ear] = []
 
+    def listen() -> Hints:
+        hints = Hints()
+        ear = wakeup.make_ear(hints.add, lock_key=None, on_lock=lambda: None)
+        ears.append(ear)
+        ear.start()
+        if connection.vendor == "postgresql":
+            wait_until(lambda: hints.count)  # the first look after LISTEN
+            hints.count = 0
+        return hints
 
-Hints = PostgresHints | LocalHints
-
-
-def test_a_job_wakes_workers_when_its_transaction_commits_and_not_before(hints: Hints) -> None:
-    with transaction.atomic():
-        enqueue("tests.noop")
-        assert hints.count() == 0
-    assert hints.count() == 1
-
-
-def test_a_transaction_that_is_rolled_back_wakes_nobody(hints: Hints) -> None:
-    with transaction.atomic():
-        enqueue("tests.noop")
-        enqueue_many("tests.noop", [{}] * 5)
-        transaction.set_rollback(True)
-    assert not Job.objects.exists()
-    assert hints.count() == 0
-
-
-def test_a_savepoint_that_is_rolled_back_wakes_nobody(hints: Hints) -> None:
-    with transaction.atomic():
-        with transaction.atomic():
-            enqueue("tests.noop")
-            transaction.set_rollback(True)
-        assert not Job.objects.exists()
-    assert hints.count() == 0
-
-
-def test_without_a_transaction_the_job_wakes_workers_at_once(hints: Hints) -> None:
-    enqueue("tests.noop")
-    assert hints.count() == 1
-
-
-def test_a_job_that_was_there_already_wakes_nobody(hints: Hints) -> None:
-    enqueue("tests.noop", unique_key="k")
-    hints.count()
-    assert not enqueue("tests.noop", unique_key="k").created
-    assert hints.count() == 0
-
-
-def test_a_thousand_jobs_make_one_hint(hints: Hints) -> None:
-    enqueue_many("tests.noop", [{}] * 1000)
-    assert hints.count() == 1
-
-
-def test_hints_in_quick_succession_are_one(hints: Hints, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(wakeup, "COALESCE_SECONDS", 3600)
-    for _ in range(5):
-        enqueue("tests.noop")
-    assert hints.count() == 1
-
-
-def test_a_job_that_waits_for_another_wakes_nobody_until_it_is_ready(hints: Hints) -> None:
-    with workflow("w") as flow:
-        first = flow.add("tests.noop")
-    lease = claim_one().lease
-    hints.count()
-    flow.add("tests.noop", after=[first])
-    assert hints.count() == 0
-    lifecycle.complete(lease)
-    assert hints.count() > 0
-
-
-def test_promotion_retry_recovery_and_release_wake_workers(hints: Hints) -> None:
-    job = enqueue("tests.noop", delay=60)
-    age([job.id], 1)
-    hints.count()
-    orchestrator.promote_due()
-    assert hints.count() > 0, "promotion"
-    lifecycle.release([claim_one().lease])
-    assert hints.count() > 0, "release"
-    claim_one()
-    expire(job.id)
-    lifecycle.recover_expired()
-    assert hints.count() > 0, "recovery"
-    lifecycle.fail(claim_one().lease, FailureReport("ValueError", "no", permanent=True))
-    hints.count()
-    lifecycle.retry(job.id)
-    assert hints.count() > 0, "retry"
-
-
-def test_by_hand_too(hints: Hints) -> None:
-    job = enqueue("tests.noop", delay=60)
-    worker = new_worker()
-    fleet.disable([worker.pk])
-    hints.count()
-    lifecycle.change_priority(job.id, 1)
-    assert hints.count() > 0, "change_priority"
-    lifecycle.run_now(job.id)
-    assert hints.count() > 0, "run_now"
-    fleet.enable([worker.pk])
-    assert hints.count() > 0, "enable"
-
-
-@pytest.mark.parametrize("end", ["complete", "fail", "cancel"])
-def test_a_place_under_a_limit_that_becomes_free_wakes_workers(
-    hints: Hints, declare: Declare, end: str
-) -> None:
-    declare("here.limited", concurrency=1)
-    enqueue_many("here.limited", [{}] * 2)
-    lease = claim_one().lease
-    hints.count()
-    if end == "complete":
-        lifecycle.complete(lease)
-    elif end == "fail":
-        lifecycle.fail(lease, FailureReport("ValueError", "no"))
-    else:
-        lifecycle.cancel(lease.job_id)
-    assert hints.count() > 0
-
-
-def test_a_hint_that_cannot_be_sent_does_not_hurt_the_enqueuer(monkeypatch: pytest.MonkeyPatch) -> None:
-    def broken() -> None:
-        raise OSError("no route")
-
-    monkeypatch.setattr(
-        f"jobs.wakeup.{'postgres' if connection.vendor == 'postgresql' else 'local'}.notify", broken
-    )
-    job = enqueue("tests.noop")
-    assert Job.objects.filter(pk=job.id).exists()
-
-
-def test_the_ear_of_a_worker_hears_it() -> None:
-    heard = threading.Event()
-    ready = threading.Event()
-    ear = wakeup.make_ear(
-        lambda: (heard if ready.is_set() else threading.Event()).set(), lock_key=None, on_lock=lambda: None
-    )
-    ear.start()
-    try:
-        ready.set()
-
-        def enqueue_and_listen() -> bool:
-            enqueue("tests.noop")
-            return heard.wait(0.2)
-
-        wait_until(enqueue_and_listen)
-    finally:
+    yield listen
+    for ear in ears:
         ear.stop()
+
+
+def sleeping(start_manage: StartManage, **environment: str) -> ManageProcess:
+    """A worker that has found nothing to do and sleeps."""
+    process = start_manage("runworker", env=environment)
+    wait_for_worker(process)
+    wait_until(lambda: "is ready" in process.read_output())
+    fall_asleep()
+    return process
+
+
+def fall_asleep() -> None:
+    """An idle worker goes on looking for a moment. The tests pass while it looks; they prove more when it sleeps."""
+    time.sleep(3 * AWAKE_SECONDS)
+
+
+def test_a_sleeping_worker_is_woken_by_an_enqueue(start_manage: StartManage) -> None:
+    """By NOTIFY on PostgreSQL, by a local datagram on SQLite; nothing else happens for ten minutes."""
+    sleeping(start_manage, **DROWSY)
+    for _ in range(3):
+        wait_for_status(enqueue("tests.noop"), "completed")
+        fall_asleep()
+
+
+def test_a_worker_without_hints_finds_jobs_by_polling(start_manage: StartManage) -> None:
+    sleeping(start_manage, **DEAF, JOBS_TICK_INTERVAL="100ms")
+    wait_for_status(enqueue("tests.noop"), "completed")
+
+
+def test_a_delayed_job_runs_when_its_time_comes_without_a_hint(start_manage: StartManage) -> None:
+    sleeping(start_manage, **DEAF, JOBS_TICK_INTERVAL="100ms")
+    job = enqueue("tests.noop", delay=0.5)
+    assert job.status == "waiting"
+    done = wait_for_status(job, "completed")
+    assert done.started_at is not None
+    assert done.started_at >= done.run_at
+
+
+def test_a_hint_goes_out_with_the_commit_and_not_before(listen: Listen) -> None:
+    hints = listen()
+    with transaction.atomic():
+        enqueue("tests.noop")
+        Background(wakeup.send).result()
+        wait_until(lambda: hints.count == 1)  # that of the other connection, so hints do arrive
+        wakeup._last_sent.clear()  # two hints within 10 ms are one
+    wait_until(lambda: hints.count == 2)
+
+
+def test_a_rollback_sends_no_hint(listen: Listen) -> None:
+    hints = listen()
+    with transaction.atomic():
+        enqueue("tests.noop")
+        transaction.set_rollback(True)
+    enqueue("tests.noop")
+    wait_until(lambda: hints.count)
+    assert hints.count == 1, "only the job that exists was announced"
+
+
+def test_every_listening_worker_hears_of_a_burst_once_or_a_few_times(listen: Listen) -> None:
+    ears = [listen(), listen()] if connection.vendor == "postgresql" else [listen()]
+    for _ in range(50):
+        enqueue("tests.noop")
+    for hints in ears:
+        wait_until(lambda hints=hints: hints.count)  # type: ignore[misc]
+        assert hints.count < 50, "hints are coalesced"
+
+
+@pytest.mark.skipif(connection.vendor != "sqlite", reason="PostgreSQL has no socket files")
+def test_the_socket_file_of_a_dead_worker_is_harmless(start_manage: StartManage) -> None:
+    victim = sleeping(start_manage, **DROWSY)
+    victim.kill()
+    victim.wait()
+    stale = local._folder() / f"{victim.pid}.sock"
+    assert stale.is_socket()
+    sleeping(start_manage, **DROWSY)
+    wait_for_status(enqueue("tests.noop"), "completed")
+    assert not stale.exists(), "and it was cleared away"
+
+
+@pytest.mark.skipif(connection.vendor != "sqlite", reason="PostgreSQL has no socket files")
+def test_a_full_socket_keeps_no_enqueuer_waiting() -> None:
+    folder = local._folder()
+    folder.mkdir(mode=0o700, exist_ok=True)
+    path = folder / f"{os.getpid()}-deaf.sock"
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as deaf:
+        deaf.bind(str(path))
+        for _ in range(1000):
+            local.notify()
+        assert path.exists()
+    path.unlink()
+
+
+@pytest.mark.skipif(connection.vendor != "postgresql", reason="a socket has no connection that may break")
+def test_a_worker_whose_ear_was_cut_off_hears_again(start_manage: StartManage) -> None:
+    sleeping(start_manage, **QUICK | DROWSY)
+    with connection.cursor() as cursor:
+        listening = "FROM pg_stat_activity WHERE query LIKE 'LISTEN%%' AND pid <> pg_backend_pid()"
+        cursor.execute(f"SELECT pid, pg_terminate_backend(pid) {listening}")
+        ((pid, _),) = cursor.fetchall()
+
+        def listens_again() -> bool:
+            cursor.execute(f"SELECT pid {listening}")
+            return [row for row in cursor.fetchall() if row[0] != pid] != []
+
+        wait_until(listens_again)
+    wait_for_status(enqueue("tests.noop"), "completed")

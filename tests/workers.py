@@ -38,9 +38,9 @@ def wait_for_worker(process: ManageProcess, *, count: int = 1) -> Worker:
     return worker
 
 
-def _group(pid: int) -> int | None:
+def _group(pid: int | None) -> int | None:
     try:
-        return os.getpgid(pid)
+        return os.getpgid(pid or 0)
     except ProcessLookupError:
         return None
 
