@@ -16,6 +16,8 @@ log = logging.getLogger("jobs.capacity")
 
 _TRUST_PER_ROW = 10e-6
 """A count is believed for ten microseconds per row it counted: exact for small queues, cheap for large ones."""
+_FAR = 10_000
+"""With room for this many more, a count is believed for a second: nobody fills that up meanwhile unnoticed."""
 _WARN_EVERY = 60.0
 _ACTIVE = (
     "status = 'pending'",
@@ -40,7 +42,8 @@ def reserve(count: int) -> None:
     """Raise QueueFull when `count` more jobs would not fit under MAX_DEPTH."""
     limits = conf.current()
     now = time.monotonic()
-    trusted = now - _estimate.counted_at < _estimate.depth * _TRUST_PER_ROW
+    far = limits.max_depth - _estimate.depth > _FAR
+    trusted = now - _estimate.counted_at < max(_estimate.depth * _TRUST_PER_ROW, 1.0 if far else 0.0)
     if not trusted or _estimate.depth + count > limits.max_depth:  # nobody is refused on an estimate
         _estimate.depth = count_active(up_to=limits.max_depth + 1)
         _estimate.counted_at = time.monotonic()

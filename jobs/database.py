@@ -7,6 +7,7 @@ import random
 import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, TypeVar
 
@@ -97,8 +98,20 @@ def fetch(sql: str, params: list[Any] | tuple[Any, ...] = ()) -> list[tuple[Any,
         return list(cursor.fetchall())
 
 
-def among(column: str, ids: Iterable[str], *, vendor: str) -> tuple[str, list[str]]:
+@dataclass(frozen=True, slots=True)
+class Subselect:
+    """A query that gives ids."""
+
+    sql: str
+    params: list[Any]
+
+
+def among(column: str, ids: Iterable[str] | Subselect, *, vendor: str) -> tuple[str, list[Any]]:
     """A condition with one short parameter for the whole list: the statement's text does not grow with it."""
+    if isinstance(ids, Subselect):
+        # On PostgreSQL as an array: computed once, before the rows are looked up by it.
+        chosen = f"= ANY(ARRAY({ids.sql}))" if vendor == "postgresql" else f"IN ({ids.sql})"
+        return f"{column} {chosen}", ids.params
     if vendor == "postgresql":
         # psycopg spends longer on writing an array than PostgreSQL on splitting a text. Ids contain no comma.
         return f"{column} = ANY(string_to_array(%s, ','))", [",".join(ids)]

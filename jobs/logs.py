@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator
-from contextlib import contextmanager
 from contextvars import ContextVar
 
 _context: ContextVar[dict[str, str]] = ContextVar("jobs_log_context")
@@ -12,13 +10,19 @@ _context: ContextVar[dict[str, str]] = ContextVar("jobs_log_context")
 FIELDS = ("job_id", "job_type", "correlation_id", "worker")
 
 
-@contextmanager
-def log_context(**fields: str) -> Iterator[None]:
-    token = _context.set({**_context.get({}), **fields})
-    try:
-        yield
-    finally:
-        _context.reset(token)
+class log_context:  # noqa: N801 (reads as a function)
+    """`with log_context(job_id=…):` log lines inside carry these fields."""
+
+    __slots__ = ("_fields", "_token")
+
+    def __init__(self, **fields: str) -> None:
+        self._fields = fields
+
+    def __enter__(self) -> None:
+        self._token = _context.set({**_context.get({}), **self._fields})
+
+    def __exit__(self, *exc_info: object) -> None:
+        _context.reset(self._token)
 
 
 class JobLogFilter(logging.Filter):

@@ -10,6 +10,7 @@ from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 
 from jobs import database
+from jobs.database import Subselect
 from jobs.lifecycle.rooms import Room
 
 
@@ -61,23 +62,30 @@ def candidates(
     *,
     min_age: float = 0.0,
     order: str = "priority, run_at, id",
-) -> list[str]:
-    """The first ids over all bands, merged: each band contributes no more than its type has room for."""
-    parts, params = [], []
+) -> Subselect:
+    """The first ids over all bands, merged: no type contributes more than it has room for."""
+    by_type: dict[str, list[Band]] = {}
     for band in bands:
-        room = rooms[band.type]
+        by_type.setdefault(band.type, []).append(band)
+    parts, params = [], []
+    for name, own in by_type.items():
+        room = rooms[name]
         age = max(min_age, room.min_age)
-        parts.append(
-            "SELECT * FROM (SELECT id, priority, run_at FROM jobs_job"
-            " WHERE status = 'pending' AND type = %s AND priority = %s"
-            + (f" AND run_at <= {_moment_ago()}" if age else "")
-            + " ORDER BY run_at, id LIMIT %s) AS band"
-        )
-        params += [band.type, band.priority, *([age] if age else []), min(room.slots, limit)]
-    rows = database.fetch(
-        f"SELECT id FROM ({' UNION ALL '.join(parts)}) AS bands ORDER BY {order} LIMIT {limit}", params
-    )
-    return [row[0] for row in rows]
+        heads = []
+        for band in own:
+            heads.append(
+                "SELECT * FROM (SELECT id, priority, run_at FROM jobs_job"
+                " WHERE status = 'pending' AND type = %s AND priority = %s"
+                + (f" AND run_at <= {_moment_ago()}" if age else "")
+                + " ORDER BY run_at, id LIMIT %s) AS band"
+            )
+            params += [name, band.priority, *([age] if age else []), min(room.slots, limit)]
+        parts.append(f"SELECT * FROM ({' UNION ALL '.join(heads)}) AS bands ORDER BY {order} LIMIT %s")
+        params.append(min(room.slots, limit))
+    if len(parts) == 1:
+        return Subselect(f"SELECT id FROM ({parts[0]}) AS type", params)
+    merged = " UNION ALL ".join(f"SELECT * FROM ({part}) AS type" for part in parts)
+    return Subselect(f"SELECT id FROM ({merged}) AS types ORDER BY {order} LIMIT %s", [*params, limit])
 
 
 def _moment_ago() -> str:

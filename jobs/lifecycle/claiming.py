@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import random
-from collections import Counter
 from collections.abc import Collection
 from typing import Any
 
-from django.db.models import F
-from django.db.models.functions import Coalesce, Now
-
 from jobs import conf, database, registry
+from jobs.database import Subselect
 from jobs.exceptions import UnknownWorker, WorkerDisabled, WorkerOffline
 from jobs.lifecycle.bands import Band, candidates, find_bands
 from jobs.lifecycle.leases import ClaimedJob, Lease
@@ -45,20 +43,17 @@ def _claim_from(bands: list[Band], worker: Worker, n: int) -> list[ClaimedJob]:
     with database.atomic():
         me = _lock_worker(worker)
         rooms = rooms_for({band.type for band in bands}, me)
-        bands = [band for band in bands if rooms[band.type].slots > 0]
-        if not bands:
-            return []
-        rows = _lock_jobs(bands, rooms, n)
-        if not rows:
-            return []
-        _take(me, [row["id"] for row in rows])
+        jobs = _take_aged(me, bands, rooms, n)
+        for job in jobs:
+            rooms[job.type] = rooms[job.type].less(1)
+        jobs += _take(me, bands, rooms, n - len(jobs))
         announce(
             [
-                Transition(r["id"], r["type"], Status.PENDING, Status.PROCESSING, r["workflow_id"])
-                for r in rows
+                Transition(job.lease.job_id, job.type, Status.PENDING, Status.PROCESSING, job.workflow_id)
+                for job in jobs
             ]
         )
-    return [_claimed(row, me) for row in rows]
+    return jobs
 
 
 def _lock_worker(worker: Worker) -> Worker:
@@ -79,40 +74,14 @@ def _lock_worker(worker: Worker) -> Worker:
     return me
 
 
-def _lock_jobs(bands: list[Band], rooms: dict[str, Room], n: int) -> list[dict[str, Any]]:
-    """The jobs to take, locked; those that another claimer holds are skipped."""
-    ageing = conf.current().priority_ageing
-    aged: list[str] = []
+def _take_aged(me: Worker, bands: list[Band], rooms: dict[str, Room], n: int) -> list[ClaimedJob]:
+    """The share of those that have waited too long: oldest first, whatever their priority."""
+    age = conf.current().priority_ageing.total_seconds()
+    overdue = [band for band in bands if band.waited > age]
     quota = aged_quota(n, random.random())
-    overdue = [band for band in bands if band.waited > ageing.total_seconds()]
-    if quota and len({band.priority for band in bands}) > 1 and overdue:
-        aged = candidates(overdue, rooms, quota, min_age=ageing.total_seconds(), order="run_at, id")
-    ids = aged + [id for id in candidates(bands, rooms, n + _SPARE) if id not in set(aged)]
-    found = (
-        Job.objects.pending()
-        .filter(pk__among=frozenset(ids))
-        .in_claim_order()
-        .select_for_update(skip_locked=True)
-        .values(
-            "id",
-            "type",
-            "payload",
-            "lease_token",
-            "attempt_number",
-            "max_attempts",
-            "correlation_id",
-            "priority",
-            "submitter",
-            "workflow_id",
-        )
-    )
-    first: list[Any] = list(found.filter(pk__among=frozenset(aged))[:quota]) if aged else []
-    rest: list[Any] = list(
-        found.exclude(pk__among=frozenset(row["id"] for row in first))[: n - len(first)]
-        if first
-        else found[:n]
-    )
-    return _within_rooms(first + rest, rooms)
+    if not overdue or not quota or len({band.priority for band in bands}) == 1:
+        return []
+    return _take(me, overdue, rooms, quota, order=("run_at", "id"), min_age=age)
 
 
 def aged_quota(n: int, chance: float) -> int:
@@ -121,32 +90,60 @@ def aged_quota(n: int, chance: float) -> int:
     return int(share) + (1 if chance < share - int(share) else 0)
 
 
-def _within_rooms(rows: list[dict[str, Any]], rooms: dict[str, Room]) -> list[dict[str, Any]]:
-    taken = Counter[str]()
-    kept = []
-    for row in rows:
-        if taken[row["type"]] < rooms[row["type"]].slots:
-            taken[row["type"]] += 1
-            kept.append(row)
-    return kept
+def _take(
+    me: Worker,
+    bands: list[Band],
+    rooms: dict[str, Room],
+    n: int,
+    *,
+    order: tuple[str, ...] = ("priority", "run_at", "id"),
+    min_age: float = 0.0,
+) -> list[ClaimedJob]:
+    """Lease up to n jobs of these bands; those that another claimer holds are skipped."""
+    bands = [band for band in bands if rooms[band.type].slots > 0]
+    if not bands or n <= 0:
+        return []
+    first = candidates(bands, rooms, n + _SPARE, min_age=min_age, order=", ".join(order))
+    locked = (
+        Job.objects.pending().filter(pk__among=first).order_by(*order).select_for_update(skip_locked=True)
+    )
+    sql, params = locked.values("pk")[:n].query.sql_with_params()
+    rows = _lease(me, Subselect(sql, list(params)))
+    if rows:
+        _open_attempts(me, rows)
+    rows.sort(key=lambda row: (row[-2], row[-1], row[0]))  # by priority, run_at, id
+    return [_claimed(row, me) for row in rows]
 
 
-def _take(me: Worker, ids: list[str]) -> None:
-    Job.objects.filter(pk__among=frozenset(ids)).update(
-        status=Status.PROCESSING,
-        worker=me,
-        lease_token=F("lease_token") + 1,
-        attempt_number=F("attempt_number") + 1,
-        claimed_at=Now(),
-        claim_expires_at=database.now_plus(conf.current().claim_duration),
-        started_at=Coalesce(F("started_at"), Now()),
-        last_checkpoint=Now(),
-        current_step="",
-        progress_percent=0,
-        processed_by_worker_id=me.pk,
-        processed_by_worker_name=me.name,
+_RETURNED = """id, type, payload, lease_token, attempt_number, max_attempts, correlation_id, submitter, workflow_id,
+    priority, CAST(run_at AS text)"""
+
+
+def _lease(me: Worker, ids: Subselect) -> list[tuple[Any, ...]]:
+    postgres = database.is_postgres()
+    now = "statement_timestamp()" if postgres else "strftime('%%Y-%%m-%%d %%H:%%M:%%f', 'now')"
+    later = (
+        "statement_timestamp() + %s * interval '1 second'"
+        if postgres
+        else "strftime('%%Y-%%m-%%d %%H:%%M:%%f', 'now', '+' || %s || ' seconds')"
     )
     condition, params = database.among("id", ids, vendor=database.connection().vendor)
+    return database.fetch(
+        f"""
+        UPDATE jobs_job
+        SET status = 'processing', worker_id = %s, lease_token = lease_token + 1, attempt_number = attempt_number + 1,
+            claimed_at = {now}, claim_expires_at = {later}, started_at = coalesce(started_at, {now}),
+            last_checkpoint = {now}, current_step = '', progress_percent = 0,
+            processed_by_worker_id = %s, processed_by_worker_name = %s
+        WHERE {condition}
+        RETURNING {_RETURNED}
+        """,
+        [me.pk, conf.current().claim_duration.total_seconds(), me.pk, me.name, *params],
+    )
+
+
+def _open_attempts(me: Worker, rows: list[tuple[Any, ...]]) -> None:
+    condition, params = database.among("id", [row[0] for row in rows], vendor=database.connection().vendor)
     with database.connection().cursor() as cursor:
         cursor.execute(
             "INSERT INTO jobs_attempt (job_id, token, number, worker_id, worker_name)"
@@ -156,15 +153,28 @@ def _take(me: Worker, ids: list[str]) -> None:
         )
 
 
-def _claimed(row: dict[str, Any], me: Worker) -> ClaimedJob:
+def _claimed(row: tuple[Any, ...], me: Worker) -> ClaimedJob:
+    (
+        id,
+        type_name,
+        payload,
+        token,
+        attempt,
+        max_attempts,
+        correlation_id,
+        submitter,
+        workflow_id,
+        priority,
+        _,
+    ) = row
     return ClaimedJob(
-        lease=Lease(row["id"], row["lease_token"] + 1, me.pk),
-        type=row["type"],
-        payload=row["payload"],
-        attempt=row["attempt_number"] + 1,
-        max_attempts=row["max_attempts"],
-        correlation_id=row["correlation_id"],
-        priority=row["priority"],
-        submitter=row["submitter"],
-        workflow_id=row["workflow_id"],
+        lease=Lease(id, token, me.pk),
+        type=type_name,
+        payload=json.loads(payload),
+        attempt=attempt,
+        max_attempts=max_attempts,
+        correlation_id=correlation_id,
+        priority=priority,
+        submitter=submitter,
+        workflow_id=workflow_id,
     )

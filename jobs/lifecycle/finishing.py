@@ -1,12 +1,15 @@
 """processing → completed, waiting, failed or pending: how a worker ends its lease.
 
-Every exit passes `_leave`: the rows are locked, the token is checked, then everything that follows is written.
+Every exit demands the lease: status, token and worker must match under the row's lock. Whatever follows from the end
+of a lease is written by `_follow_up`, in the same transaction.
 """
 
 from __future__ import annotations
 
+import json
 import random
 from collections.abc import Collection, Sequence
+from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
 
@@ -35,35 +38,62 @@ def complete_many(reports: Sequence[tuple[Lease, Any]]) -> set[Lease]:
 
 
 def _complete(reports: Sequence[tuple[Lease, Any]]) -> set[Lease]:
-    with_result = [
-        (lease.job_id, payloads.encode(result, what="result"))
-        for lease, result in reports
-        if result is not None
-    ]
     with database.atomic():
-        rows = lock(lease.job_id for lease, _ in reports)
-        held = [lease for lease, _ in reports if (row := rows.get(lease.job_id)) and row.is_under(lease)]
-        _leave(
-            [rows[lease.job_id] for lease in held],
-            Outcome.COMPLETED,
-            {"status": Status.COMPLETED, "completed_at": Now(), "progress_percent": 100},
+        ended = _end_completed(reports)
+        _follow_up(ended, Outcome.COMPLETED, Status.COMPLETED)
+        mine = {row.id for row in ended}
+        return {lease for lease, _ in reports if lease.job_id not in mine and not _completed_before(lease)}
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """A job whose lease this transaction has ended."""
+
+    id: str
+    type: str
+    has_dependants: bool
+    workflow_id: str | None
+
+
+def _end_completed(reports: Sequence[tuple[Lease, Any]]) -> list[Ended]:
+    """One conditional UPDATE for the whole batch: status, token and worker decide, row by row, under its lock."""
+    postgres = database.is_postgres()
+    leases = sorted(
+        (
+            lease.job_id,
+            lease.token,
+            lease.worker_id,
+            None if result is None else payloads.encode(result, what="result"),
         )
-        mine = {lease.job_id for lease in held}
-        for job_id, text in with_result:
-            if job_id in mine:
-                _store_result(job_id, text)
-    lost = {lease for lease, _ in reports} - set(held)
-    return {lease for lease in lost if not _completed_before(lease, rows.get(lease.job_id))}
+        for lease, result in reports
+    )
+    source = (
+        "jsonb_array_elements(%s::jsonb) AS item, LATERAL (SELECT item ->> 0 AS id, (item ->> 1)::bigint AS token,"
+        " item ->> 2 AS worker, (item ->> 3)::jsonb AS result) AS lease"
+        if postgres
+        else "(SELECT json_extract(value, '$[0]') AS id, json_extract(value, '$[1]') AS token,"
+        " json_extract(value, '$[2]') AS worker, json_extract(value, '$[3]') AS result FROM json_each(%s)) AS lease"
+    )
+    now = "statement_timestamp()" if postgres else "strftime('%%Y-%%m-%%d %%H:%%M:%%f', 'now')"
+    rows = database.fetch(
+        f"""
+        UPDATE jobs_job
+        SET status = 'completed', completed_at = {now}, progress_percent = 100, result = lease.result,
+            worker_id = NULL, claim_expires_at = NULL
+        FROM {source}
+        WHERE jobs_job.id = lease.id AND jobs_job.status = 'processing'
+          AND jobs_job.lease_token = lease.token AND jobs_job.worker_id = lease.worker
+        RETURNING jobs_job.id, jobs_job.type, jobs_job.has_dependants, jobs_job.workflow_id
+        """,
+        [json.dumps(leases)],
+    )
+    return [Ended(*row) for row in rows]
 
 
-def _completed_before(lease: Lease, row: LockedJob | None) -> bool:
-    return row is not None and row.status == Status.COMPLETED and row.lease_token == lease.token
-
-
-def _store_result(job_id: str, text: str) -> None:
-    cast = "::jsonb" if database.is_postgres() else ""
-    with database.connection().cursor() as cursor:
-        cursor.execute(f"UPDATE jobs_job SET result = %s{cast} WHERE id = %s", [text, job_id])
+def _completed_before(lease: Lease) -> bool:
+    return bool(
+        Job.objects.filter(pk=lease.job_id, status=Status.COMPLETED, lease_token=lease.token).exists()
+    )
 
 
 def fail(lease: Lease, failure: FailureReport) -> Status:
@@ -132,24 +162,27 @@ def _leave(
     *,
     failure: FailureReport | None = None,
 ) -> None:
-    """End the leases of locked rows: the jobs, their attempts, and what depends on them."""
-    if not rows:
+    """End the leases of locked rows: the jobs, and all that follows from it."""
+    if rows:
+        Job.objects.filter(pk__among=frozenset(row.id for row in rows)).update(**{**NO_LEASE, **changes})
+        _follow_up(rows, outcome, Status(changes["status"]), failure)
+
+
+def _follow_up(
+    ended: Sequence[LockedJob | Ended], outcome: Outcome, after: Status, failure: FailureReport | None = None
+) -> None:
+    """What the end of a lease brings with it, in the same transaction: attempts, dependants, the word to other apps."""
+    if not ended:
         return
-    after = Status(changes["status"])
-    ids = [row.id for row in rows]
-    Job.objects.filter(pk__among=frozenset(ids)).update(**{**NO_LEASE, **changes})
-    close_attempts(ids, outcome, failure)
+    close_attempts([row.id for row in ended], outcome, failure)
+    error = failure.message if failure else ""
     announce(
-        [
-            Transition(
-                row.id, row.type, row.status, after, row.workflow_id, failure.message if failure else ""
-            )
-            for row in rows
-        ]
+        [Transition(row.id, row.type, Status.PROCESSING, after, row.workflow_id, error) for row in ended]
     )
     if after in (Status.COMPLETED, Status.FAILED):
-        orchestrator.advance([row.id for row in rows if row.has_dependants])
-    _wake_for_freed_slots(rows)
+        orchestrator.advance([row.id for row in ended if row.has_dependants])
+    if any((kind := registry.find(row.type)) and kind.concurrency for row in ended):
+        wakeup.on_commit()  # a type with a limit has room again: other workers may be waiting for it
 
 
 def close_attempts(job_ids: Collection[str], outcome: Outcome, failure: FailureReport | None = None) -> None:
@@ -164,12 +197,6 @@ def close_attempts(job_ids: Collection[str], outcome: Outcome, failure: FailureR
     Attempt.objects.filter(job__pk__among=frozenset(job_ids), outcome=Outcome.RUNNING).update(
         outcome=outcome, finished_at=Now(), **details
     )
-
-
-def _wake_for_freed_slots(rows: Sequence[LockedJob]) -> None:
-    """A type with a limit has room again: other workers may be waiting for it."""
-    if any((kind := registry.find(row.type)) and kind.concurrency for row in rows):
-        wakeup.on_commit()
 
 
 def shorten(text: str, limit: int) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from django.db.models import Count, Q
 from django.db.models.functions import Now
@@ -21,6 +21,10 @@ class Room:
 
     slots: int
     min_age: float = 0.0
+    """Seconds that a job must have been claimable."""
+
+    def less(self, taken: int) -> Room:
+        return replace(self, slots=self.slots - taken)
 
 
 def rooms_for(types: set[str], me: Worker) -> dict[str, Room]:

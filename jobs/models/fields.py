@@ -23,6 +23,10 @@ class ULIDField(CharField):  # type: ignore[type-arg]
         del kwargs["max_length"]
         return name, path, args, kwargs
 
+    def db_type(self, connection: BaseDatabaseWrapper) -> str | None:
+        # The same type by its long name: for one that starts with "varchar" Django adds a second index, for LIKE.
+        return "character varying(26)" if connection.vendor == "postgresql" else super().db_type(connection)
+
     def db_parameters(self, connection: BaseDatabaseWrapper) -> Any:
         parameters = dict(super().db_parameters(connection))
         if connection.vendor == "postgresql":

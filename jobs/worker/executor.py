@@ -25,7 +25,7 @@ from jobs.worker.handling import Outcome, run_handler
 log = logging.getLogger("jobs.worker")
 
 
-@dataclass
+@dataclass(slots=True)
 class Run:
     """A claimed job on its way through a slot."""
 
