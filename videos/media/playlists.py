@@ -1,5 +1,6 @@
 """HLS playlists: plain text, built from the plan and from what is really in the segments."""
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
@@ -151,6 +152,79 @@ def master_playlist(
         attributes += ['SUBTITLES="subtitles"'] if captions else []
         lines += [f"#EXT-X-STREAM-INF:{','.join(attributes)}", f"{rendition.name}/playlist.m3u8"]
     return "\n".join([*lines, ""])
+
+
+# Reading what we wrote
+
+
+@dataclass(frozen=True, kw_only=True)
+class MediaList:
+    """A media playlist, read back."""
+
+    target_duration: int
+    init: str
+    segments: tuple[tuple[str, Fraction], ...]
+    ended: bool
+
+
+def parse_media(text: str) -> MediaList:
+    """Read a media playlist of ours; raises ValueError where it is not one."""
+    lines = _lines(text)
+    target, init, duration, ended = 0, "", None, False
+    segments: list[tuple[str, Fraction]] = []
+    for line in lines:
+        tag, _, value = line.partition(":")
+        if tag == "#EXT-X-TARGETDURATION":
+            target = int(value)
+        elif tag == "#EXT-X-MAP":
+            init = attributes(value).get("URI", "")
+        elif tag == "#EXTINF":
+            duration = Fraction(value.split(",")[0])
+        elif line == "#EXT-X-ENDLIST":
+            ended = True
+        elif not line.startswith("#"):
+            if duration is None:
+                raise ValueError(f"{line} has no EXTINF")
+            segments.append((line, duration))
+            duration = None
+    return MediaList(target_duration=target, init=init, segments=tuple(segments), ended=ended)
+
+
+def parse_master(text: str) -> tuple[dict[str, dict[str, str]], list[dict[str, str]]]:
+    """The variants of a master playlist by their addresses, and its EXT-X-MEDIA lines."""
+    variants: dict[str, dict[str, str]] = {}
+    media: list[dict[str, str]] = []
+    pending: dict[str, str] | None = None
+    for line in _lines(text):
+        tag, _, value = line.partition(":")
+        if tag == "#EXT-X-STREAM-INF":
+            pending = attributes(value)
+        elif tag == "#EXT-X-MEDIA":
+            media.append(attributes(value))
+        elif not line.startswith("#") and pending is not None:
+            variants[line] = pending
+            pending = None
+    return variants, media
+
+
+def attributes(text: str) -> dict[str, str]:
+    return {
+        match["name"]: match["quoted"] if match["quoted"] is not None else match["plain"]
+        for match in _ATTRIBUTE.finditer(text)
+    }
+
+
+def _lines(text: str) -> list[str]:
+    lines = [line for line in text.split("\n") if line]
+    if not lines or lines[0] != "#EXTM3U":
+        raise ValueError("this is no playlist")
+    return lines
+
+
+_ATTRIBUTE = re.compile(r'(?P<name>[A-Z0-9-]+)=(?:"(?P<quoted>[^"]*)"|(?P<plain>[^",]*))(?:,|$)')
+
+
+# Writing
 
 
 def _sound_line(sound: Sound) -> str:
