@@ -28,6 +28,11 @@ def record(job: JobContext, log: str) -> None:
     note(log, job)
 
 
+@job_type("work.needs_gpu", requires=["gpu"])
+def need_gpu(job: JobContext, log: str) -> None:
+    note(log, job)
+
+
 @job_type("work.hold")
 def hold(job: JobContext, log: str, gate: str) -> str:
     """Run until the file `gate` exists, whatever the worker wishes."""
