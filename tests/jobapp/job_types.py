@@ -14,7 +14,7 @@ from django.db import connection, transaction
 from jobs import JobContext, JobStopped, job_type
 from jobs.models import Job
 from tests.jobapp import hostile
-from tests.jobapp.notes import note, wait_for_file
+from tests.jobapp.notes import note, note_stop, wait_for_file
 
 
 @job_type("tests.noop")
@@ -105,8 +105,8 @@ def progress(job: JobContext, log: str, gate: str) -> str:
             percent = min(99.0, percent + 1)
             job.progress(percent, step=f"step {percent:.0f}")
             time.sleep(0.01)
-    except JobStopped as stop:
-        note(log, job, "stopped", reason=str(stop))
+    except JobStopped:
+        note_stop(log, job)
         raise
     return "progressed"
 

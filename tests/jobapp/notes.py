@@ -6,7 +6,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from jobs import JobContext
+from jobs import JobContext, JobStopped
 
 
 def note(log: str, job: JobContext, event: str = "run", **facts: Any) -> None:
@@ -17,6 +17,14 @@ def note(log: str, job: JobContext, event: str = "run", **facts: Any) -> None:
         os.write(file, (json.dumps(line) + "\n").encode())
     finally:
         os.close(file)
+
+
+def note_stop(log: str, job: JobContext) -> None:
+    """From the `except JobStopped` of a handler, which may be interrupted once more while it writes."""
+    try:
+        note(log, job, "stopped", reason=job.stop_reason)
+    except JobStopped:
+        note(log, job, "stopped", reason=job.stop_reason)
 
 
 def read_notes(log: str | Path, event: str | None = None) -> list[dict[str, Any]]:
