@@ -60,13 +60,15 @@ def bury_the_dead(lease_holders: list[str]) -> list[str]:
     """Take back the jobs of workers that are proven dead. Returns the ids of the jobs."""
     recovered: list[str] = []
     for worker in Worker.objects.filter(pk__in=lease_holders):
-        proof = fleet.proof_of_death(worker)
-        if proof is None:
+        if fleet.proof_of_death(worker) is None:
             continue
         with database.atomic():
             if not database.try_sweep_lock():
                 return recovered
-            jobs = recover_lost(worker.pk, proof)
+            # Lock, then check: its name may have been taken over by a new process, which holds jobs of its own.
+            locked = Worker.objects.select_for_update().filter(pk=worker.pk).first()
+            proof = fleet.proof_of_death(locked) if locked else None
+            jobs = recover_lost(worker.pk, proof) if proof else []
         if jobs:
             log.warning("recovered %d job(s): %s", len(jobs), proof)
         recovered += jobs

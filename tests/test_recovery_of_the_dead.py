@@ -1,0 +1,71 @@
+"""Jobs of a worker that is proven dead are taken back; those of one that lives are not, however late it came."""
+
+from typing import Any
+
+import pytest
+from django.db import transaction
+from django.db.models.functions import Now
+
+from jobs import enqueue, fleet, lifecycle, recovery
+from jobs.models import Status, Worker
+from tests.actors import Background, claim_one, new_worker, outcomes_of, status_of
+
+pytestmark = pytest.mark.django_db
+
+
+def test_the_jobs_of_a_worker_that_said_goodbye_are_taken_back() -> None:
+    job = enqueue("tests.noop")
+    worker = new_worker()
+    claim_one(worker)
+    assert recovery.bury_the_dead([worker.pk]) == []
+    fleet.say_goodbye(worker)
+    assert recovery.bury_the_dead([worker.pk]) == [job.id]
+    assert outcomes_of(job.id) == ["lost"]
+
+
+def test_a_worker_that_is_only_silent_keeps_its_jobs() -> None:
+    job = enqueue("tests.noop")
+    worker = new_worker()
+    claim_one(worker)
+    Worker.objects.update(last_heartbeat="2001-01-01T00:00Z")
+    assert fleet.mark_silent_offline() == [worker.name]
+    assert recovery.bury_the_dead([worker.pk]) == []
+    assert status_of(job) == Status.PROCESSING
+
+
+def test_a_worker_whose_name_was_taken_over_meanwhile_keeps_what_it_has_claimed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Between the proof that the old process is dead and the recovery, its successor registers and claims."""
+    job = enqueue("tests.noop")
+    worker = new_worker(stopped_at=Now())
+    judge = fleet.proof_of_death
+    judged: list[Any] = []
+
+    def judge_and_let_the_successor_begin(subject: Worker) -> str | None:
+        proof = judge(subject)
+        if not judged:
+            fleet.heartbeat(worker, busy=False)
+            claim_one(worker)
+        judged.append(proof)
+        return proof
+
+    monkeypatch.setattr(fleet, "proof_of_death", judge_and_let_the_successor_begin)
+    assert recovery.bury_the_dead([worker.pk]) == []
+    assert judged[0] is not None
+    assert status_of(job) == Status.PROCESSING
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_burial_that_waited_for_a_heartbeat_takes_nothing() -> None:
+    job = enqueue("tests.noop")
+    worker = new_worker()
+    lease = claim_one(worker).lease
+    fleet.say_goodbye(worker)
+    with transaction.atomic():
+        fleet.heartbeat(worker, busy=True)
+        burial = Background(lambda: recovery.bury_the_dead([worker.pk]))
+        burial.wait_until_blocked()
+    assert burial.result() == []
+    assert status_of(job) == Status.PROCESSING
+    lifecycle.complete(lease)
