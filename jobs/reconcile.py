@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
 from django.db import IntegrityError
@@ -36,6 +36,16 @@ class Finding:
         return f"{self.type} {self.job_id}: {self.status} → {self.becomes} ({self.why})"
 
 
+Repair = Callable[[bool], Iterable[Finding]]
+_repairs: list[Repair] = []
+
+
+def also_repairs(repair: Repair) -> Repair:
+    """Register what an app has to make right besides its jobs. It gets `dry_run` and gives what it found."""
+    _repairs.append(repair)
+    return repair
+
+
 def reconcile(*, dry_run: bool = False) -> list[Finding]:
     """Repair, and return what was (or, in a dry run, would be) changed."""
     findings = _dead_leases(dry_run=dry_run)
@@ -44,6 +54,11 @@ def reconcile(*, dry_run: bool = False) -> list[Finding]:
             for finding in _artifact_findings(kind):
                 if dry_run or _repair(finding):
                     findings.append(finding)
+    for repair in _repairs:
+        try:
+            findings.extend(repair(dry_run))
+        except Exception:
+            log.exception("%s failed; what it looks after stays as it is", repair.__qualname__)
     for finding in findings:
         log.info("%s%s", "would repair " if dry_run else "repaired ", finding)
     return findings
@@ -86,6 +101,8 @@ def _artifact_findings(kind: JobType) -> Iterator[Finding]:
                     "the artifact check of %s failed for job %s; its record stays as it is", kind.name, job_id
                 )
                 continue
+            if exists is None:
+                continue  # no opinion
             if exists and status != Status.COMPLETED:
                 yield Finding(job_id, kind.name, status, Status.COMPLETED, "its artifact exists")
             elif not exists and status == Status.COMPLETED:

@@ -25,6 +25,8 @@ class JobType:
     handler: Handler
     concurrency: int | None = None
     """How many may run at once in the whole fleet; None: as many as there are workers."""
+    per_worker: int | None = None
+    """How many may run at once in one worker process; None: as many as it has slots."""
     max_attempts: int | None = None
     timeout: timedelta | None = None
     """A hard limit on one attempt."""
@@ -33,8 +35,8 @@ class JobType:
     """Capabilities a worker must have."""
     prefers: str | None = None
     """A capability (such as gpu) whose idle holders are served first, for a bounded time."""
-    artifact: Callable[[dict[str, Any]], bool] | None = None
-    """Says whether the result of this payload exists already and is valid."""
+    artifact: Callable[[dict[str, Any]], bool | None] | None = None
+    """Says whether the result of this payload exists already and is valid; None: it cannot tell, leave the record."""
     isolate: bool = False
     """Run in a child process, killed on timeout and cancel."""
     memory_limit: int | None = None
@@ -70,6 +72,8 @@ def _refuse_nonsense(kind: JobType) -> None:
         raise ValueError(f"A job type's name has 1 to 100 characters, not {kind.name!r}.")
     if kind.concurrency is not None and kind.concurrency < 1:
         raise ValueError(f"{kind.name}: concurrency must be at least 1 (pause the type to stop it).")
+    if kind.per_worker is not None and kind.per_worker < 1:
+        raise ValueError(f"{kind.name}: per_worker must be at least 1.")
     if kind.max_attempts is not None and kind.max_attempts < 1:
         raise ValueError(f"{kind.name}: max_attempts must be at least 1.")
     if kind.timeout is not None and kind.timeout <= timedelta(0):
@@ -85,12 +89,13 @@ def job_type(
     name: str,
     *,
     concurrency: int | None = None,
+    per_worker: int | None = None,
     max_attempts: int | None = None,
     timeout: timedelta | None = None,
     priority: int = NORMAL,
     requires: Iterable[str] = (),
     prefers: str | None = None,
-    artifact: Callable[[dict[str, Any]], bool] | None = None,
+    artifact: Callable[[dict[str, Any]], bool | None] | None = None,
     isolate: bool = False,
     memory_limit: int | None = None,
 ) -> Callable[[H], H]:
@@ -107,6 +112,7 @@ def job_type(
             name=name,
             handler=handler,
             concurrency=concurrency,
+            per_worker=per_worker,
             max_attempts=max_attempts,
             timeout=timeout,
             priority=priority,

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import random
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
+from functools import lru_cache
 from typing import Any
 
 from jobs import conf, database, registry
@@ -13,7 +14,7 @@ from jobs.exceptions import UnknownWorker, WorkerDisabled, WorkerOffline
 from jobs.lifecycle.bands import Band, candidates, find_bands
 from jobs.lifecycle.leases import ClaimedJob, Lease
 from jobs.lifecycle.rooms import Room, rooms_for
-from jobs.models import Job, Status, Worker, WorkerStatus
+from jobs.models import Job, JobTypeState, Status, Worker, WorkerStatus
 from jobs.signals import Transition, announce
 
 AGED_SHARE = 4
@@ -22,13 +23,22 @@ _SPARE = 64
 """How many candidates beyond those wanted are looked at, since other claimers may hold the first ones."""
 
 
-def claim(worker: Worker, n: int = 1, *, types: Collection[str] | None = None) -> list[ClaimedJob]:
-    """Up to n jobs for this worker, most urgent first. An empty list means: nothing it may run now."""
+def claim(
+    worker: Worker,
+    n: int = 1,
+    *,
+    types: Collection[str] | None = None,
+    running: Mapping[str, int] | None = None,
+) -> list[ClaimedJob]:
+    """Up to n jobs for this worker, most urgent first. An empty list means: nothing it may run now.
+
+    `running` says how many jobs of each type the worker runs already, for types with a limit per worker.
+    """
     names = eligible_types(worker, types)
     bands = find_bands(names) if n > 0 else []
     if not bands:
         return []
-    return database.when_unlocked(lambda: _claim_from(bands, worker, n))
+    return database.when_unlocked(lambda: _claim_from(bands, worker, n, running or {}))
 
 
 def eligible_types(worker: Worker, types: Collection[str] | None = None) -> list[str]:
@@ -39,10 +49,11 @@ def eligible_types(worker: Worker, types: Collection[str] | None = None) -> list
     return [name for name, kind in kinds if kind is None or kind.requires <= has]
 
 
-def _claim_from(bands: list[Band], worker: Worker, n: int) -> list[ClaimedJob]:
+def _claim_from(bands: list[Band], worker: Worker, n: int, running: Mapping[str, int]) -> list[ClaimedJob]:
     with database.atomic():
-        me = _lock_worker(worker)
-        rooms = rooms_for({band.type for band in bands}, me)
+        types = {band.type for band in bands}
+        me, states = _lock_worker(worker, types)
+        rooms = {} if me.draining else rooms_for(types, states, me, running)
         jobs = _take_aged(me, bands, rooms, n)
         for job in jobs:
             rooms[job.type] = rooms[job.type].less(1)
@@ -56,22 +67,28 @@ def _claim_from(bands: list[Band], worker: Worker, n: int) -> list[ClaimedJob]:
     return jobs
 
 
-def _lock_worker(worker: Worker) -> Worker:
-    """The worker's own row, held so that disabling it and claiming come one after the other."""
-    me = (
-        Worker.objects.select_for_update(no_key=True)
-        .only("id", "name", "status", "disabled", "draining")
-        .filter(pk=worker.pk)
-        .first()
+def _lock_worker(worker: Worker, types: Collection[str]) -> tuple[Worker, dict[str, JobTypeState]]:
+    """The worker's own row, held so that disabling it and claiming come one after the other; and the types' states."""
+    rows = database.fetch(
+        f"""
+        SELECT w.name, w.status, w.disabled, w.draining, t.name, t.paused, t.concurrency
+        FROM jobs_worker w LEFT JOIN jobs_jobtypestate t ON t.name IN ({", ".join(["%s"] * len(types))})
+        WHERE w.id = %s {"FOR NO KEY UPDATE OF w" if database.is_postgres() else ""}
+        """,
+        [*types, worker.pk],
     )
-    if me is None:
+    if not rows:
         raise UnknownWorker(worker.pk)
-    if me.disabled:
-        raise WorkerDisabled(me.name)
-    if me.status == WorkerStatus.OFFLINE:
-        raise WorkerOffline(me.name)
-    me.job_types, me.capabilities = worker.job_types, worker.capabilities
-    return me
+    name, status, disabled, draining = rows[0][:4]
+    if disabled:
+        raise WorkerDisabled(name)
+    if status == WorkerStatus.OFFLINE:
+        raise WorkerOffline(name)
+    me = Worker(pk=worker.pk, name=name, draining=draining, capabilities=worker.capabilities)
+    states = [
+        JobTypeState(name=row[4], paused=row[5], concurrency=row[6]) for row in rows if row[4] is not None
+    ]
+    return me, {state.name: state for state in states}
 
 
 def _take_aged(me: Worker, bands: list[Band], rooms: dict[str, Room], n: int) -> list[ClaimedJob]:
@@ -100,19 +117,28 @@ def _take(
     min_age: float = 0.0,
 ) -> list[ClaimedJob]:
     """Lease up to n jobs of these bands; those that another claimer holds are skipped."""
-    bands = [band for band in bands if rooms[band.type].slots > 0]
+    bands = [band for band in bands if band.type in rooms and rooms[band.type].slots > 0]
     if not bands or n <= 0:
         return []
     first = candidates(bands, rooms, n + _SPARE, min_age=min_age, order=", ".join(order))
-    locked = (
-        Job.objects.pending().filter(pk__among=first).order_by(*order).select_for_update(skip_locked=True)
-    )
-    sql, params = locked.values("pk")[:n].query.sql_with_params()
-    rows = _lease(me, Subselect(sql, list(params)))
+    sql, params = _locking_sql(order, n, database.connection().vendor)
+    rows = _lease(me, Subselect(sql.replace(_CANDIDATES, first.sql), [*params, *first.params]))
     if rows:
         _open_attempts(me, rows)
     rows.sort(key=lambda row: (row[-2], row[-1], row[0]))  # by priority, run_at, id
     return [_claimed(row, me) for row in rows]
+
+
+_CANDIDATES = "-- candidates --"
+
+
+@lru_cache(maxsize=1000)
+def _locking_sql(order: tuple[str, ...], n: int, vendor: str) -> tuple[str, tuple[Any, ...]]:
+    """SELECT … FOR UPDATE SKIP LOCKED over the candidates, as Django writes it; composing it anew takes longer than
+    running it."""
+    chosen = Job.objects.pending().filter(pk__among=Subselect(_CANDIDATES, []))
+    locked = chosen.order_by(*order).select_for_update(skip_locked=True)
+    return locked.values("pk")[:n].query.sql_with_params()
 
 
 _RETURNED = """id, type, payload, lease_token, attempt_number, max_attempts, correlation_id, submitter, workflow_id,

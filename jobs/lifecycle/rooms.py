@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 
 from django.db.models import Count, Q
@@ -27,26 +27,30 @@ class Room:
         return replace(self, slots=self.slots - taken)
 
 
-def rooms_for(types: set[str], me: Worker) -> dict[str, Room]:
+def rooms_for(
+    types: Collection[str], states: Mapping[str, JobTypeState], me: Worker, running: Mapping[str, int]
+) -> dict[str, Room]:
     """Inside the claim's transaction: limited types stay locked until it commits, so that no limit overshoots."""
-    states = {state.name: state for state in JobTypeState.objects.filter(name__in=types)}
-    limits: dict[str, int] = {}
-    rooms: dict[str, Room] = {}
-    for name in types:
-        state, kind = states.get(name), registry.find(name)
-        if me.draining or (state and state.paused):
-            rooms[name] = Room(0)
-            continue
-        limit = kind.concurrency if kind else None
-        if state and state.concurrency is not None:
-            limit = state.concurrency
-        if limit is not None:
-            limits[name] = limit
-        rooms[name] = Room(UNLIMITED)
+    open_types = [name for name in types if name not in states or not states[name].paused]
+    rooms = {name: _room_here(name, running.get(name, 0)) for name in open_types}
+    limits = {name: limit for name in open_types if (limit := _limit(name, states.get(name))) is not None}
     if limits:
-        for name, running in _locked_running(limits).items():
-            rooms[name] = Room(max(0, limits[name] - running))
+        for name, leases in _locked_running(limits).items():
+            rooms[name] = Room(max(0, min(rooms[name].slots, limits[name] - leases)))
     return {name: _with_patience(name, room, me) for name, room in rooms.items()}
+
+
+def _limit(name: str, state: JobTypeState | None) -> int | None:
+    """How many of this type may run in the whole fleet: what people chose, else what the code declares."""
+    if state is not None and state.concurrency is not None:
+        return state.concurrency
+    kind = registry.find(name)
+    return kind.concurrency if kind else None
+
+
+def _room_here(name: str, running: int) -> Room:
+    kind = registry.find(name)
+    return Room(max(0, kind.per_worker - running) if kind and kind.per_worker else UNLIMITED)
 
 
 def _locked_running(limits: dict[str, int]) -> dict[str, int]:

@@ -8,6 +8,7 @@ import os
 import queue
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
@@ -82,6 +83,9 @@ class Executor:
     @property
     def free(self) -> int:
         return self.concurrency - len(self._runs)
+
+    def running_by_type(self) -> Counter[str]:
+        return Counter(run.claimed.type for run in list(self._runs.values()))
 
     def leases(self) -> list[Lease]:
         return list(self._runs)

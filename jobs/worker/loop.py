@@ -177,7 +177,7 @@ class WorkerLoop:
         if free <= 0:
             return False
         asked_at = time.monotonic()
-        jobs = lifecycle.claim(self.worker, free)
+        jobs = lifecycle.claim(self.worker, free, running=self._executor.running_by_type())
         self._executor.start(jobs, claimed_at=asked_at)
         return bool(jobs)
 
@@ -218,8 +218,14 @@ class WorkerLoop:
         if time.monotonic() < self._awake_until:
             self._wake.wait(self._next_look)
             self._next_look *= 2
-        elif self._wake.wait(conf.current().tick_interval.total_seconds()):
+        elif self._wake.wait(self._longest_sleep()):
             self._stay_awake()
+
+    def _longest_sleep(self) -> float:
+        """The pulse looks for pending jobs; only a worker that is to end by itself must look whether it may."""
+        ends_by_itself = self.options.once or self.options.drain or self.options.until_empty
+        settings = conf.current()
+        return (settings.tick_interval if ends_by_itself else settings.heartbeat_interval).total_seconds()
 
     def _stay_awake(self) -> None:
         self._awake_until = time.monotonic() + AWAKE_SECONDS
