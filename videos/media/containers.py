@@ -55,17 +55,9 @@ AUDIO_DECODERS = _words(
 )
 TEXT_SUBTITLES = frozenset(("subrip", "srt", "ass", "ssa", "webvtt", "mov_text", "text"))
 
-# The same decoders go by codec names in what PyAV reports.
-VIDEO_CODECS = (VIDEO_DECODERS - {"libdav1d", "libaom-av1", "libvpx", "libvpx-vp9", "msmpeg4", "flv"}) | {
-    "msmpeg4v3",
-    "flv1",
-}
-AUDIO_CODECS = (AUDIO_DECODERS - {"mp1float", "mp2float", "mp3float", "dca", "libopus", "amrnb", "amrwb"}) | {
-    "mp1",
-    "dts",
-    "amr_nb",
-    "amr_wb",
-}
+# PyAV names some codecs by their format, some by their decoder.
+VIDEO_CODECS = VIDEO_DECODERS | {"msmpeg4v3", "flv1"}
+AUDIO_CODECS = AUDIO_DECODERS | {"mp1", "dts", "amr_nb", "amr_wb"}
 
 
 def whitelist(*names: frozenset[str]) -> str:

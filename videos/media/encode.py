@@ -75,7 +75,7 @@ def encode_chunk(
     _same_build(plan, ffmpeg_binary)
     chunk = plan.chunk(number)
     with _workshop(into, f"chunk-{number}") as folder:
-        for seek in (plan.seeks[number - 1] if number > 1 else None, None):
+        for seek in (plan.seeks[number - 1], None):
             tail = ffmpeg.run(
                 chunk_arguments(plan, chunk, source=source, seek=seek, hold=hold),
                 ffmpeg=ffmpeg_binary,
@@ -86,9 +86,9 @@ def encode_chunk(
                 stop=stop,
             )
             first = _first_frame(folder / "frames.txt")
-            if first in (0, None) or seek is None:
+            if first == 0 or seek is None:
                 break
-            # The container's seek went too far. Read from the beginning: slow, but right.
+            # The seek went too far, as it may in containers without an index: read from the beginning.
         if first is None:
             return Encoded(frames=0, files=())
         if first != 0:

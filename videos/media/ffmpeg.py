@@ -29,6 +29,10 @@ LAST_LINES = 25
 LONGEST_LINE = 400
 SYSTEM_FOLDERS = ("/usr", "/lib", "/lib64", "/etc/ld.so.cache", "/dev/null", "/dev/urandom")
 
+# The wheel's static ffmpeg crashes on every MPEG-TS file: to decode the station's name, its old C library loads
+# the host's character tables, which are for another one. Without tables it leaves the name alone.
+ENVIRONMENT = {"PATH": "/usr/bin:/bin", "LC_ALL": "C", "GCONV_PATH": "/nonexistent"}
+
 
 @dataclass(frozen=True, kw_only=True)
 class RunLimits:
@@ -132,7 +136,7 @@ def run(
     process = subprocess.Popen(
         command,
         cwd=folder,
-        env={"PATH": "/usr/bin:/bin", "LC_ALL": "C", "HOME": str(folder)},
+        env=ENVIRONMENT,
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,

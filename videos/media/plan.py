@@ -115,8 +115,8 @@ class EncodePlan:
     total_frames: int
     segment_frames: int
     segments_per_chunk: int
-    seeks: tuple[float, ...]
-    """Where on the source's clock to start reading for each chunk; the first starts at the beginning."""
+    seeks: tuple[float | None, ...]
+    """Where on the source's clock to start reading for each chunk; None is the beginning of the file."""
     reorder: int
     """How many frames earlier than shown a frame may have to be decoded (B-frames refer to later ones)."""
     renditions: tuple[RenditionPlan, ...]
@@ -288,14 +288,14 @@ def _origin(source: SourceInfo) -> Fraction:
     return min(sounds, default=start)
 
 
-def _seek(source: SourceInfo, plan: EncodePlan, chunk: Chunk) -> float:
+def _seek(source: SourceInfo, plan: EncodePlan, chunk: Chunk) -> float | None:
     wanted = float(plan.origin + chunk.first_frame / plan.frame_rate) - SEEK_EARLY
-    if CONTAINERS[source.container].indexed:
-        return wanted
-    # These seek to a moment, not to a keyframe: aim a little before the keyframe that is needed.
-    keyframes = source.video.keyframes
-    before = bisect_right(keyframes, wanted)
-    return (keyframes[before - 1] if before else float(source.video.start)) - SEEK_EARLY / 2
+    if not CONTAINERS[source.container].indexed:
+        # These seek to a moment, not to a keyframe: aim a little before the keyframe that is needed.
+        keyframes = source.video.keyframes
+        before = bisect_right(keyframes, wanted)
+        wanted = (keyframes[before - 1] if before else 0) - SEEK_EARLY / 2
+    return wanted if chunk.number > 1 and wanted > source.video.start else None
 
 
 def _audio(source: SourceInfo, renditions: tuple[RenditionPlan, ...]) -> tuple[AudioPlan, ...]:

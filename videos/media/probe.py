@@ -81,10 +81,13 @@ class _Prober:
         self.source = source
         self.limits = limits
         self.warnings: list[str] = []
+        self.sound_streams: list[Any] = []
+        self.sound_starts: dict[int, Fraction] = {}
 
     def run(self) -> SourceInfo:
         if len(self.source.streams) > self.limits.streams:
             raise NotPlayable(f"The file has more than {self.limits.streams} tracks.")
+        self.sound_streams = [stream for stream in self.source.streams.audio if self.usable_sound(stream)]
         stream = self.picture_stream()
         self.refuse_sizes(stream.codec_context.width, stream.codec_context.height)
         frames = self.first_pictures(stream)
@@ -146,14 +149,14 @@ class _Prober:
         """The stream's first packets."""
         yield from islice(self.until_it_breaks_off(self.source, stream), at_most)
 
-    def all_packets(self, index: int) -> Iterator[Any]:
-        """All of a stream's packets, from a file opened anew: not every container can be rewound exactly."""
+    def all_packets(self, indices: list[int]) -> Iterator[Any]:
+        """All packets of these streams, from a file opened anew: not every container can be rewound exactly."""
         with _open(self.path, self.container, self.limits) as source:
-            yield from self.until_it_breaks_off(source, source.streams[index])
+            yield from self.until_it_breaks_off(source, *(source.streams[index] for index in indices))
 
-    def until_it_breaks_off(self, source: Any, stream: Any) -> Iterator[Any]:
+    def until_it_breaks_off(self, source: Any, *streams: Any) -> Iterator[Any]:
         try:
-            yield from source.demux(stream)
+            yield from source.demux(*streams)
         except av.error.FFmpegError:
             self.warn("The file is damaged; what could be read is used.")
 
@@ -161,7 +164,7 @@ class _Prober:
         first = min(frames, key=lambda f: f.pts)
         times = self.scan(stream, first.pts)
         base: Fraction = stream.time_base
-        rate = rates.measure(times.shown, base, self.declared_rate(stream))
+        rate = rates.measure(times.shown, base, self.declared_rates(stream))
         end = times.end if times.end > times.shown[-1] else times.shown[-1] + round(1 / rate.usual / base)
         start, end_time = times.shown[0] * base, end * base
         self.refuse_durations(end_time - start)
@@ -172,7 +175,7 @@ class _Prober:
         self.refuse_sizes(width, height)
         return VideoTrack(
             index=stream.index,
-            codec=stream.codec_context.name,
+            codec=_codec(stream),
             width=width,
             height=height,
             coded_width=first.width,
@@ -193,18 +196,21 @@ class _Prober:
             keyframes=() if self.container.indexed else tuple(float(k * base) for k in times.keyframes),
         )
 
-    def declared_rate(self, stream: Any) -> Fraction | None:
-        for rate in (stream.average_rate, stream.guessed_rate, stream.base_rate):
-            if rate and 0 < rate <= 1000:
-                return Fraction(rate)
-        return None
+    def declared_rates(self, stream: Any) -> list[Fraction]:
+        """What the container says, if it is possible at all."""
+        said = (stream.average_rate, stream.guessed_rate, stream.base_rate)
+        return [Fraction(rate) for rate in said if rate and 0 < rate <= 1000]
 
     def scan(self, stream: Any, first_shown: int) -> "_Times":
         """Every packet's time, from the first picture that can be shown."""
         shown, keyframes, end = array("q"), array("q"), 0
         deadline = time.monotonic() + self.limits.scan_seconds
-        for packet in self.all_packets(stream.index):
+        for packet in self.all_packets([stream.index, *(sound.index for sound in self.sound_streams)]):
             at = packet.pts if packet.pts is not None else packet.dts
+            if packet.stream_index != stream.index:
+                if at is not None:
+                    self.sound_starts.setdefault(packet.stream_index, at * packet.time_base)
+                continue
             if at is None or not packet.size or packet.is_discard or at < first_shown:
                 continue
             shown.append(at)
@@ -233,31 +239,34 @@ class _Prober:
 
     # The rest
 
+    def usable_sound(self, stream: Any) -> bool:
+        if _codec(stream) in containers.AUDIO_CODECS and stream.codec_context.sample_rate:
+            return True
+        self.warn(f"A sound track is left out: its format ({_codec(stream)}) cannot be decoded.")
+        return False
+
     def audio_tracks(self) -> Iterator[AudioTrack]:
-        for stream in self.source.streams.audio:
+        for stream in self.sound_streams:
+            if stream.index not in self.sound_starts:
+                continue  # declared, but never heard of again
             codec = stream.codec_context
-            if codec is None or codec.name not in containers.AUDIO_CODECS or not codec.sample_rate:
-                name = codec.name if codec else "unknown"
-                self.warn(f"A sound track is left out: its format ({name}) cannot be decoded.")
-                continue
             yield AudioTrack(
                 index=stream.index,
-                codec=codec.name,
+                codec=_codec(stream),
                 channels=codec.channels,
                 sample_rate=codec.sample_rate,
                 language=_language(stream),
                 title=stream.metadata.get("title", "").strip()[:100],
                 default=bool(stream.disposition & Disposition.default),
-                start=(stream.start_time or 0) * stream.time_base,
+                start=self.sound_starts[stream.index],
             )
 
     def subtitle_tracks(self) -> Iterator[SubtitleTrack]:
         for stream in self.source.streams.subtitles:
-            codec = stream.codec_context
-            if codec is not None and codec.name in containers.TEXT_SUBTITLES:
+            if _codec(stream) in containers.TEXT_SUBTITLES:
                 yield SubtitleTrack(
                     index=stream.index,
-                    codec=codec.name,
+                    codec=_codec(stream),
                     language=_language(stream),
                     title=stream.metadata.get("title", "").strip()[:100],
                     default=bool(stream.disposition & Disposition.default),
@@ -285,6 +294,12 @@ def _sane_aspect(aspect: Fraction | None) -> Fraction:
 def _shown_size(width: int, height: int, aspect: Fraction, rotation: int) -> tuple[int, int]:
     width = max(1, round(width * aspect))
     return (height, width) if rotation in (90, 270) else (width, height)
+
+
+def _codec(stream: Any) -> str:
+    """The format's name; a decoder may have another one (dca decodes dts)."""
+    context = stream.codec_context
+    return str(context.codec.canonical_name) if context is not None else "unknown"
 
 
 def _language(stream: Any) -> str:

@@ -25,24 +25,26 @@ class MeasuredRate:
     variable: bool
 
 
-def measure(times: Sequence[int], time_base: Fraction, declared: Fraction | None) -> MeasuredRate:
-    """The rate of pictures shown at these times (sorted, in ticks), checked against the container's word."""
+def measure(times: Sequence[int], time_base: Fraction, declared: Sequence[Fraction]) -> MeasuredRate:
+    """The rate of pictures shown at these times (sorted, in ticks).
+
+    The container's word counts where the times agree with it to half a percent: it is exact, while times may be
+    rounded (Matroska counts milliseconds, so the gaps of 30 pictures a second are 33, 33 and 34).
+    """
     if len(times) < 3:
-        rate = declared or Fraction(25)
+        rate = snap(declared[0]) if declared else Fraction(25)
         return MeasuredRate(rate, rate, variable=False)
     gaps = Counter(later - earlier for earlier, later in pairwise(times))
     count = len(times) - 1
     average = count / ((times[-1] - times[0]) * time_base)
-    # Containers with coarse clocks (Matroska counts milliseconds) round each gap: two neighbours are one.
     gap, _ = gaps.most_common(1)[0]
     tolerance = max(1, gap // 10)
     near = {g: n for g, n in gaps.items() if abs(g - gap) <= tolerance}
     regular = sum(near.values())
-    usual = regular / (sum(g * n for g, n in near.items()) * time_base)
     variable = regular < count * 0.98
-    if declared is not None and not variable and abs(declared - average) <= average / 200:
-        return MeasuredRate(snap(declared), average, variable)
-    return MeasuredRate(snap(usual if variable else average), average, variable)
+    usual = regular / (sum(g * n for g, n in near.items()) * time_base) if variable else average
+    agreeing = [rate for rate in declared if abs(rate - usual) <= usual / 200]
+    return MeasuredRate(snap(min(agreeing, key=lambda r: abs(r - usual), default=usual)), average, variable)
 
 
 def snap(rate: Fraction) -> Fraction:
