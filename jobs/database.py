@@ -83,6 +83,11 @@ def now_minus(delta: timedelta) -> ExpressionWrapper[Any]:
     return ExpressionWrapper(Now() - delta, output_field=DateTimeField())
 
 
+def now_sql() -> str:
+    """The same clock for statements written by hand, as Django's Now() writes it."""
+    return "statement_timestamp()" if is_postgres() else "strftime('%%Y-%%m-%%d %%H:%%M:%%f', 'now')"
+
+
 def read_clock() -> datetime:
     """What the database's clock says."""
     if is_postgres():

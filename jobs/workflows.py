@@ -16,8 +16,9 @@ from typing import Any
 
 from jobs import database, orchestrator, payloads
 from jobs.exceptions import EnqueueRefused
-from jobs.lifecycle.enqueueing import Draft, Terms, admit, check_unique_key, insert, make_terms
+from jobs.lifecycle.enqueueing import admit, check_unique_key, insert, make_terms
 from jobs.lifecycle.leases import Lease, lock_leased
+from jobs.lifecycle.writing import Draft, Terms
 from jobs.models import Job, Prerequisite, Workflow
 from jobs.ulid import derived_ulid, new_ulid
 

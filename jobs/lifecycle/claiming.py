@@ -147,7 +147,7 @@ _RETURNED = """id, type, payload, lease_token, attempt_number, max_attempts, cor
 
 def _lease(me: Worker, ids: Subselect) -> list[tuple[Any, ...]]:
     postgres = database.is_postgres()
-    now = "statement_timestamp()" if postgres else "strftime('%%Y-%%m-%%d %%H:%%M:%%f', 'now')"
+    now = database.now_sql()
     later = (
         "statement_timestamp() + %s * interval '1 second'"
         if postgres

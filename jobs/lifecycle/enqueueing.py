@@ -3,42 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
 from django.utils import timezone
 
-from jobs import capacity, conf, database, payloads, registry, wakeup
+from jobs import capacity, conf, database, payloads, registry
 from jobs.backoff import LONGEST
 from jobs.exceptions import EnqueueRefused
+from jobs.lifecycle.writing import Draft, Terms, write
 from jobs.models import Job, Status
 from jobs.ulid import new_ulids
-
-
-@dataclass(frozen=True)
-class Terms:
-    """What jobs of one submission have in common."""
-
-    type: str
-    priority: int
-    max_attempts: int
-    delay: float = 0.0
-    run_at: datetime | None = None
-    submitter: str = ""
-    correlation_id: str | None = None
-    workflow_id: str | None = None
-    parent_id: str | None = None
-    blocked: bool = False
-
-
-@dataclass(frozen=True)
-class Draft:
-    """One row to be written."""
-
-    id: str
-    payload: str
-    unique_key: str | None = None
 
 
 def enqueue(
@@ -208,87 +183,6 @@ def _insert_many(terms: Terms, drafts: Sequence[Draft]) -> list[str]:
             taken = Job.objects.active().filter(unique_key__in=keys[start : start + 500])
             owners.update(taken.values_list("unique_key", "pk"))
         return [owners.get(draft.unique_key) or insert(terms, draft).id for draft in drafts]
-
-
-def write(terms: Terms, drafts: Sequence[Draft]) -> int:
-    """One statement; returns how many rows were written. Wake-ups go out when the transaction commits."""
-    writer = _write_postgres if database.is_postgres() else _write_sqlite
-    written = writer(terms, drafts)
-    if written and not terms.blocked:
-        wakeup.on_commit()
-    return written
-
-
-_INSERT = """
-INSERT INTO jobs_job (id, type, payload, priority, max_attempts, submitter, correlation_id,
-                      unique_key, workflow_id, parent_id, blocked, run_at, status)
-"""
-
-
-def _write_postgres(terms: Terms, drafts: Sequence[Draft]) -> int:
-    # A moment that has passed means now: it is no way past those that came earlier.
-    given = "greatest(%s::timestamptz, statement_timestamp())"
-    moment = given if terms.run_at else "statement_timestamp() + %s * interval '1 second'"
-    sql = f"""{_INSERT}
-        SELECT draft.id, %s, draft.payload::jsonb, %s, %s, %s, coalesce(%s, draft.id),
-               draft.unique_key, %s, %s, %s, moment,
-               CASE WHEN %s OR moment > statement_timestamp() THEN 'waiting' ELSE 'pending' END
-        FROM unnest(%s::text[], %s::text[], %s::text[]) AS draft(id, payload, unique_key),
-             (SELECT {moment} AS moment) AS clock
-        ON CONFLICT DO NOTHING"""
-    params = [
-        *_constants(terms),
-        terms.blocked,
-        [draft.id for draft in drafts],
-        [draft.payload for draft in drafts],
-        [draft.unique_key for draft in drafts],
-        terms.run_at or terms.delay,
-    ]
-    with database.connection().cursor() as cursor:
-        cursor.execute(sql, params)
-        return int(cursor.rowcount)
-
-
-def _write_sqlite(terms: Terms, drafts: Sequence[Draft]) -> int:
-    now = "strftime('%%Y-%%m-%%d %%H:%%M:%%f', 'now')"
-    moment = (
-        f"max(%s, {now})"
-        if terms.run_at
-        else f"CASE %s WHEN 0 THEN {now} ELSE strftime('%%Y-%%m-%%d %%H:%%M:%%f', 'now', %s) END"
-    )
-    sql = f"""{_INSERT}
-        SELECT id, type, payload, priority, attempts, submitter, coalesce(correlation, id),
-               unique_key, workflow, parent, blocked, moment,
-               CASE WHEN blocked OR moment > {now} THEN 'waiting' ELSE 'pending' END
-        FROM (SELECT %s AS id, %s AS payload, %s AS unique_key, %s AS type, %s AS priority, %s AS attempts,
-                     %s AS submitter, %s AS correlation, %s AS workflow, %s AS parent, %s AS blocked,
-                     {moment} AS moment)
-        WHERE true ON CONFLICT DO NOTHING"""
-    if terms.run_at:
-        when: list[Any] = [database.connection().ops.adapt_datetimefield_value(terms.run_at)]
-    else:
-        when = [terms.delay, f"+{terms.delay:.3f} seconds"]
-    tail = [*_constants(terms), *when]
-    with database.connection().cursor() as cursor, database.atomic():
-        if len(drafts) == 1:
-            draft = drafts[0]
-            cursor.execute(sql, [draft.id, draft.payload, draft.unique_key, *tail])
-        else:
-            cursor.executemany(sql, [[draft.id, draft.payload, draft.unique_key, *tail] for draft in drafts])
-        return int(cursor.rowcount)
-
-
-def _constants(terms: Terms) -> list[Any]:
-    return [
-        terms.type,
-        terms.priority,
-        terms.max_attempts,
-        terms.submitter,
-        terms.correlation_id,
-        terms.workflow_id,
-        terms.parent_id,
-        terms.blocked,
-    ]
 
 
 def _as_written(terms: Terms, draft: Draft) -> Job:

@@ -14,7 +14,6 @@ from datetime import timedelta
 from typing import Any
 
 from django.db.models import F
-from django.db.models.functions import Now
 
 from jobs import conf, database, orchestrator, payloads, registry, wakeup
 from jobs.backoff import LONGEST, backoff
@@ -74,11 +73,10 @@ def _end_completed(reports: Sequence[tuple[Lease, Any]]) -> list[Ended]:
         else "(SELECT json_extract(value, '$[0]') AS id, json_extract(value, '$[1]') AS token,"
         " json_extract(value, '$[2]') AS worker, json_extract(value, '$[3]') AS result FROM json_each(%s)) AS lease"
     )
-    now = "statement_timestamp()" if postgres else "strftime('%%Y-%%m-%%d %%H:%%M:%%f', 'now')"
     rows = database.fetch(
         f"""
         UPDATE jobs_job
-        SET status = 'completed', completed_at = {now}, progress_percent = 100, result = lease.result,
+        SET status = 'completed', completed_at = {database.now_sql()}, progress_percent = 100, result = lease.result,
             worker_id = NULL, claim_expires_at = NULL
         FROM {source}
         WHERE jobs_job.id = lease.id AND jobs_job.status = 'processing'
@@ -187,16 +185,21 @@ def _follow_up(
 
 def close_attempts(job_ids: Collection[str], outcome: Outcome, failure: FailureReport | None = None) -> None:
     """End the one running attempt of each of these locked jobs."""
-    details = {}
+    columns = {"outcome": outcome.value}
     if failure:
-        details = {
-            "error_type": payloads.storable(failure.type)[:200],
+        columns |= {
+            "error_type": shorten(failure.type, 200),
             "error": shorten(failure.message, 100_000),
             "traceback": shorten(failure.traceback, 100_000),
         }
-    Attempt.objects.filter(job__pk__among=frozenset(job_ids), outcome=Outcome.RUNNING).update(
-        outcome=outcome, finished_at=Now(), **details
-    )
+    changes = ", ".join(f"{name} = %s" for name in columns)
+    condition, params = database.among("job_id", job_ids, vendor=database.connection().vendor)
+    with database.connection().cursor() as cursor:
+        cursor.execute(
+            f"UPDATE jobs_attempt SET {changes}, finished_at = {database.now_sql()}"
+            f" WHERE outcome = 'running' AND {condition}",
+            [*columns.values(), *params],
+        )
 
 
 def shorten(text: str, limit: int) -> str:

@@ -124,7 +124,8 @@ class JobContext:
 
         Bound to the lease: raises LeaseLost when another worker owns this job by now.
         """
-        from jobs.lifecycle.enqueueing import Draft, check_unique_key, make_terms
+        from jobs.lifecycle.enqueueing import check_unique_key, make_terms
+        from jobs.lifecycle.writing import Draft
         from jobs.ulid import new_ulid
         from jobs.workflows import add_child
 
