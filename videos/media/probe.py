@@ -165,7 +165,9 @@ class _Prober:
         times = self.scan(stream, first.pts)
         base: Fraction = stream.time_base
         rate = rates.measure(times.shown, base, self.declared_rates(stream))
-        end = times.end if times.end > times.shown[-1] else times.shown[-1] + round(1 / rate.usual / base)
+        end = times.end
+        if end <= times.shown[-1] and len(times.shown) > 1:  # nothing says how long the last picture lasts
+            end = times.shown[-1] + round(1 / rate.usual / base)
         start, end_time = times.shown[0] * base, end * base
         self.refuse_durations(end_time - start)
         self.warn_if_short(end_time)
