@@ -8,7 +8,7 @@ from pytest_django import Settings
 
 from jobs import enqueue, enqueue_many, lifecycle
 from jobs.models import Attempt, Job, JobTypeState, Worker
-from tests.actors import Background, claim_one, claimed_ids, expire, new_worker, race
+from tests.actors import Background, age, claim_one, claimed_ids, expire, new_worker, race
 from tests.conftest import Declare
 
 pytestmark = pytest.mark.django_db
@@ -81,6 +81,17 @@ def test_a_batch_is_cut_to_the_room_its_types_have(declare: Declare) -> None:
     enqueue_many("tests.noop", [{}] * 5)
     claimed = lifecycle.claim(new_worker(), 6)
     assert [job.type for job in claimed] == ["here.limited"] * 2 + ["tests.noop"] * 4
+
+
+@pytest.mark.parametrize("old", [False, True])
+def test_the_limit_counts_over_all_priorities_of_a_type(declare: Declare, old: bool) -> None:
+    declare("here.limited", concurrency=3)
+    for priority in (0, 3, 5, 8):
+        jobs = enqueue_many("here.limited", [{}] * 3, priority=priority)
+        age(jobs, 3600 if old else 1)
+    claimed = lifecycle.claim(new_worker(), 20)
+    assert len(claimed) == 3
+    assert old or [job.priority for job in claimed] == [0, 0, 0]
 
 
 def test_a_type_without_room_does_not_hide_jobs_of_other_types(declare: Declare) -> None:
