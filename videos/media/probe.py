@@ -32,6 +32,8 @@ PICTURES_LOOKED_AT = 8
 PACKETS_TRIED = 600
 """How far to look for a first picture: a stream may start in the middle of a group."""
 
+SHORTEST = Fraction(1, 100)
+
 
 @dataclass(frozen=True, kw_only=True)
 class Limits:
@@ -128,6 +130,8 @@ class _Prober:
         )
 
     def refuse_sizes(self, width: int, height: int) -> None:
+        if width <= 0 or height <= 0:  # also what ffmpeg makes of sizes that no memory could hold
+            raise NotPlayable("The picture has no size, or an absurd one.")
         if width * height > self.limits.pixels or max(width, height) > self.limits.side:
             raise NotPlayable(f"The picture is too large: {width}×{height}.")
 
@@ -226,7 +230,7 @@ class _Prober:
         return _Times(shown=array("q", sorted(set(shown))), keyframes=array("q", sorted(keyframes)), end=end)
 
     def refuse_durations(self, duration: Fraction) -> None:
-        if duration <= 0:
+        if duration < SHORTEST:
             raise NotPlayable("The video has no duration.")
         if duration > self.limits.duration:
             hours = float(duration) / 3600
