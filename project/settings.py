@@ -6,7 +6,9 @@ ALLOWED_HOSTS          comma-separated host names, required in production
 CSRF_TRUSTED_ORIGINS   comma-separated origins (https://…), behind a proxy
 DATABASE_URL           sqlite:///… or postgresql://…; a SQLite file in the project by default
 LOG_LEVEL              INFO
+MEDIA_ROOT             where the videos are kept; the folder media in the project by default
 JOBS_<KEY>             becomes JOBS["<KEY>"]; jobs/conf.py knows the keys and checks the values
+VIDEOS_<KEY>           becomes VIDEOS["<KEY>"]; videos/conf.py knows the keys and checks the values
 """
 
 import os
@@ -69,6 +71,7 @@ INSTALLED_APPS = [
     "django.contrib.messages",
     "django.contrib.staticfiles",
     "jobs",
+    "videos",
     "project",
 ]
 
@@ -121,7 +124,15 @@ USE_TZ = True
 STATIC_URL = "static/"
 STATIC_ROOT = BASE_DIR / "staticfiles"
 
-JOBS = {name.removeprefix("JOBS_"): value for name, value in os.environ.items() if name.startswith("JOBS_")}
+MEDIA_ROOT = env.path("MEDIA_ROOT", default=str(BASE_DIR / "media"))()
+
+
+def from_environment(prefix: str) -> dict[str, str]:
+    return {name.removeprefix(prefix): value for name, value in os.environ.items() if name.startswith(prefix)}
+
+
+JOBS = from_environment("JOBS_")
+VIDEOS = from_environment("VIDEOS_")
 
 LOGGING = {
     "version": 1,

@@ -11,6 +11,7 @@ from urllib.parse import quote, urlsplit
 import hypothesis
 import pytest
 from django.db import connection, connections
+from pytest_django import Settings
 
 from jobs import capacity, registry, wakeup
 from jobs.invariants import broken_rules
@@ -141,6 +142,19 @@ def log(tmp_path: Path) -> str:
 def gate(tmp_path: Path) -> Path:
     """`gate.touch()` lets the handlers go on that wait for it."""
     return tmp_path / "gate"
+
+
+@pytest.fixture
+def videos_root(settings: Settings, tmp_path: Path) -> Path:
+    """VIDEOS["ROOT"] of this test; many short chunks, quickly encoded."""
+    root = tmp_path / "videos"
+    settings.VIDEOS = {
+        "ROOT": str(root),
+        "SEGMENT_SECONDS": 1,
+        "SEGMENTS_PER_CHUNK": 2,
+        "PRESET": "ultrafast",
+    }
+    return root
 
 
 @pytest.fixture

@@ -193,7 +193,8 @@ def test_a_rule_notices_what_breaks_it(rule: str, break_it: Break, queue: Queue,
 
 
 def test_every_rule_is_shown_to_fail() -> None:
-    unshown = [text for text in RULES if not any(text.startswith(start) for start, _ in BREAKERS)]
+    own = [text for text, check in RULES.items() if check.__module__ == "jobs.invariants"]
+    unshown = [text for text in own if not any(text.startswith(start) for start, _ in BREAKERS)]
     assert unshown == []
 
 

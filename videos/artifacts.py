@@ -1,0 +1,59 @@
+"""What the queue asks before a run and when it reconciles: does the result of this job exist already, whole?
+
+None means: no opinion, the record stays as it is (the files of an old generation are gone for a reason).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from videos import conf, manifests, storage
+from videos.media.plan import EncodePlan
+from videos.models import QualityStatus, Transcode, TranscodeStatus
+
+Payload = dict[str, Any]
+
+
+def chunk_exists(payload: Payload) -> bool | None:
+    transcode = _transcode(payload)
+    if transcode is None or transcode.plan is None:
+        return None
+    plan = EncodePlan.from_json(transcode.plan)
+    failed = transcode.qualities.filter(status=QualityStatus.FAILED).values_list("quality", flat=True)
+    given_up = {name for name in failed if not conf.current().is_critical(name)}
+    qualities = [r.name for r in plan.renditions if r.name not in given_up]
+    return _verdict(transcode, manifests.chunk_name(payload["chunk"]), plan, qualities)
+
+
+def audio_exists(payload: Payload) -> bool | None:
+    transcode = _transcode(payload)
+    if transcode is None or transcode.plan is None:
+        return None
+    plan = EncodePlan.from_json(transcode.plan)
+    name = manifests.audio_name(payload["track"])
+    if transcode.frames_found:
+        plan = plan.shortened(transcode.frames_found)
+    return _verdict(transcode, name, plan, [])
+
+
+def is_published(payload: Payload) -> bool | None:
+    published = (TranscodeStatus.PUBLISHED, TranscodeStatus.RETIRED)
+    return (
+        True if Transcode.objects.filter(pk=payload["transcode_id"], status__in=published).exists() else None
+    )
+
+
+def _transcode(payload: Payload) -> Transcode | None:
+    """The transcode, as long as its files matter to its jobs."""
+    settled = (TranscodeStatus.PUBLISHED, TranscodeStatus.RETIRED)
+    return (
+        Transcode.objects.filter(pk=payload["transcode_id"], files_removed_at__isnull=True)
+        .exclude(status__in=settled)
+        .first()
+    )
+
+
+def _verdict(transcode: Transcode, name: str, plan: EncodePlan, parts: list[str]) -> bool | None:
+    if manifests.intact(storage.generation(transcode), name, plan=plan.digest(), parts=parts):
+        return True
+    return False if transcode.is_active else None

@@ -1,0 +1,221 @@
+"""Videos follow their jobs: inside the queue's own transactions, a transcode's and its video's status are kept true.
+
+Locks are taken in one order everywhere: jobs, then the transcode, then its video.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import defaultdict
+from collections.abc import Sequence
+from typing import Any
+
+from django.db.models import Case, F, Q, Value, When
+from django.db.models.functions import Coalesce, Now
+from django.dispatch import receiver
+
+from jobs import database
+from jobs.exceptions import TransitionRefused
+from jobs.models import Job, Status
+from jobs.signals import Transition, jobs_changed
+from videos import pipeline, progress, removal
+from videos.media.plan import EncodePlan
+from videos.models import (
+    QualityProgress,
+    QualityStatus,
+    Step,
+    Transcode,
+    TranscodeStatus,
+    Video,
+    VideoStatus,
+)
+
+log = logging.getLogger("videos")
+
+ENDED = (TranscodeStatus.FAILED, TranscodeStatus.CANCELLED)
+
+
+@receiver(jobs_changed)
+def follow(transitions: Sequence[Transition], **kwargs: Any) -> None:
+    """Called by the queue whenever jobs have changed, before that is committed."""
+    changed: dict[str, list[Transition]] = defaultdict(list)
+    for transition in transitions:
+        if transition.workflow_id and transition.type in pipeline.TYPES:
+            changed[transition.workflow_id].append(transition)
+    if not changed:
+        return
+    # Locked, so that of two workers that change the same transcode the second sees what the first has done.
+    transcodes = Transcode.objects.filter(workflow_id__in=list(changed)).order_by("pk")
+    for transcode in transcodes.select_for_update(no_key=True):
+        _follow(transcode, changed[transcode.workflow_id])
+
+
+def _follow(transcode: Transcode, transitions: list[Transition]) -> None:
+    if transcode.status in (TranscodeStatus.PUBLISHED, TranscodeStatus.RETIRED):
+        return  # only what nobody waits for is still going on
+    before = transcode.status
+    _count_work(transcode, transitions)
+    if any(t.before in (Status.FAILED, Status.CANCELLED) for t in transitions) and before in ENDED:
+        _revive(transcode)
+    failure = next((t for t in transitions if t.after == Status.FAILED and t.type in pipeline.CRITICAL), None)
+    if failure and transcode.status not in ENDED:
+        _end(transcode, TranscodeStatus.FAILED, failure.error or "A job failed.")
+    elif transcode.is_active:
+        if any(t.after == Status.CANCELLED and t.type in pipeline.CRITICAL for t in transitions):
+            _end(transcode, TranscodeStatus.CANCELLED, "The transcode was cancelled.")
+        else:
+            _run_or_wait(transcode, transitions)
+    transcode.save()
+    if transcode.status != before:
+        _tell_video(transcode)
+    if transcode.status in ENDED:
+        removal.after_failure(transcode)
+
+
+# -- the transcode ---------------------------------------------------------------------------------------------------
+
+
+def _run_or_wait(transcode: Transcode, transitions: list[Transition]) -> None:
+    """Processing while a job of it runs; pending when work has come back and nothing runs."""
+    claimed = [t.type for t in transitions if t.after == Status.PROCESSING]
+    if claimed:
+        _advance_step(transcode, claimed)
+        if "videos.encode" in claimed:
+            transcode.qualities.filter(status=QualityStatus.PENDING).update(
+                status=QualityStatus.IN_PROGRESS, started_at=Coalesce("started_at", Now())
+            )
+    running = bool(claimed) or _jobs_of(transcode).filter(status=Status.PROCESSING).exists()
+    came_back = any(t.before == Status.PROCESSING and t.after != Status.COMPLETED for t in transitions)
+    if running:
+        transcode.status = TranscodeStatus.PROCESSING
+        transcode.started_at = transcode.started_at or database.read_clock()
+    elif came_back:
+        transcode.status = TranscodeStatus.PENDING
+        _rest_qualities(transcode)
+
+
+def _advance_step(transcode: Transcode, types: list[str]) -> None:
+    rank = pipeline.ORDER.index
+    before = Step(transcode.current_step)
+    newest = max((pipeline.STEPS[name] for name in types), key=rank)
+    if rank(newest) > rank(before):
+        transcode.current_step = newest
+
+
+def _end(transcode: Transcode, status: TranscodeStatus, error: str) -> None:
+    transcode.status = status
+    transcode.error = error
+    transcode.eta = None
+    transcode.ended_at = database.read_clock()
+    _rest_qualities(transcode)
+
+
+def _rest_qualities(transcode: Transcode) -> None:
+    transcode.qualities.filter(status=QualityStatus.IN_PROGRESS).update(status=QualityStatus.PENDING)
+
+
+def _revive(transcode: Transcode) -> None:
+    """Jobs of an ended transcode start over: it is active again once none of them stands in its way."""
+    roots = Q(status=Status.FAILED) | Q(status=Status.CANCELLED, cancelled_because="")
+    if _jobs_of(transcode).filter(roots, type__in=pipeline.CRITICAL).exists():
+        return
+    refuse_revival(transcode)
+    transcode.status = TranscodeStatus.PENDING
+    transcode.error = ""
+    transcode.ended_at = None
+
+
+def refuse_revival(transcode: Transcode) -> None:
+    """Two generations of a video are never made at the same time, and a replaced one is never made at all."""
+    others = Transcode.objects.filter(video=transcode.video_id).exclude(pk=transcode.pk)
+    if transcode.files_removed_at:
+        raise TransitionRefused(
+            f"The files of generation {transcode.number} have been removed; retranscode the video instead."
+        )
+    newer = others.filter(number__gt=transcode.number).order_by("-number").first()
+    if newer:
+        raise TransitionRefused(
+            f"Generation {transcode.number} has been replaced by generation {newer.number}; "
+            "retry that one, or retranscode the video."
+        )
+
+
+def _jobs_of(transcode: Transcode) -> Any:
+    return Job.objects.filter(workflow_id=transcode.workflow_id)
+
+
+# -- its video -------------------------------------------------------------------------------------------------------
+
+_VIDEO_STATUS = {
+    TranscodeStatus.PENDING: VideoStatus.PENDING,
+    TranscodeStatus.PROCESSING: VideoStatus.PROCESSING,
+    TranscodeStatus.FAILED: VideoStatus.FAILED,
+    TranscodeStatus.CANCELLED: VideoStatus.FAILED,
+}
+
+
+def _tell_video(transcode: Transcode) -> None:
+    """A video that is ready stays ready, whatever becomes of a retranscode."""
+    Video.objects.filter(pk=transcode.video_id).exclude(status=VideoStatus.READY).update(
+        status=_VIDEO_STATUS[TranscodeStatus(transcode.status)], error_message=transcode.error
+    )
+
+
+# -- its progress ----------------------------------------------------------------------------------------------------
+
+
+def _count_work(transcode: Transcode, transitions: list[Transition]) -> None:
+    """What completed jobs have done, and the highest percentage that anybody can have seen so far."""
+    plan = progress.plan_of(transcode)
+    watched = {Status.PROCESSING, Status.COMPLETED}
+    left = [t for t in transitions if watched & {Status(t.before), Status(t.after)}]
+    if plan is None or not left:
+        return
+    rows = _jobs_of(transcode).filter(pk__among=frozenset(t.job_id for t in left))
+    jobs = {job.pk: job for job in rows.only("id", "type", "payload", "progress_percent")}
+    segments = 0
+    for transition in left:
+        sign = (transition.after == Status.COMPLETED) - (transition.before == Status.COMPLETED)
+        job = jobs[transition.job_id]
+        transcode.work_done += sign * pipeline.work_of(plan, job.type, job.payload)
+        if transition.type == "videos.encode":
+            segments += sign * len(plan.chunk(job.payload["chunk"]).segments)
+    transcode.work_done = max(0.0, transcode.work_done)
+    # What a job had reported when it came back counts as seen, although it is to be done again.
+    returned = [jobs[t.job_id] for t in left if t.before == Status.PROCESSING and t.after != Status.COMPLETED]
+    others = _jobs_of(transcode).filter(status=Status.PROCESSING).exclude(pk__among=frozenset(jobs))
+    reported = [*returned, *others.only("id", "type", "payload", "progress_percent")]
+    percent = progress.measured_percent(transcode, plan, reported)
+    transcode.progress_percent = max(transcode.progress_percent, percent)
+    transcode.eta = progress.estimate_end(
+        transcode.started_at, transcode.progress_percent, database.read_clock()
+    )
+    if segments:
+        _count_segments(transcode, plan, segments)
+
+
+def _count_segments(transcode: Transcode, plan: EncodePlan, segments: int) -> None:
+    going = transcode.qualities.exclude(status__in=(QualityStatus.FAILED, QualityStatus.SKIPPED))
+    going.update(segments_completed=F("segments_completed") + segments)
+    going.update(
+        progress_percent=F("segments_completed") * 100.0 / F("segments_total"),
+        status=Case(
+            When(segments_completed=F("segments_total"), then=Value(QualityStatus.COMPLETED.value)),
+            When(status=QualityStatus.COMPLETED, then=Value(QualityStatus.IN_PROGRESS.value)),
+            default=F("status"),
+        ),
+        completed_at=Case(When(segments_completed=F("segments_total"), then=Now()), default=None),
+    )
+
+
+def plan_qualities(transcode: Transcode, plan: EncodePlan) -> None:
+    """A row for each quality: those that are made, and those above the source."""
+    rows = [
+        QualityProgress(transcode=transcode, quality=r.name, segments_total=plan.total_segments)
+        for r in plan.renditions
+    ]
+    rows += [
+        QualityProgress(transcode=transcode, quality=name, status=QualityStatus.SKIPPED)
+        for name in plan.skipped
+    ]
+    QualityProgress.objects.bulk_create(rows, ignore_conflicts=True)

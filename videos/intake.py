@@ -1,0 +1,290 @@
+"""Accept an upload, or refuse it: what is not a playable video leaves no row and no file.
+
+    video = accept(Path("holiday.mp4"), channel=channel)
+    video.created     False: the channel has this video already
+
+The file is copied (and its checksum taken) into ROOT/incoming, looked at there, and moved to its final place before
+the one transaction that creates the video, its first generation and its first job.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import hashlib
+import os
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from django.db import IntegrityError
+from django.utils.text import slugify
+
+from jobs import database
+from jobs.payloads import storable
+from jobs.ulid import new_ulid
+from videos import conf, pipeline, storage
+from videos.exceptions import UploadRefused
+from videos.media.exceptions import NotPlayable
+from videos.media.ladder import LADDER
+from videos.media.probe import probe
+from videos.media.source import SourceInfo
+from videos.models import Channel, Transcode, Video, Visibility
+
+BLOCK = 1 << 20
+LONGEST_NAME = 300
+ADDRESSES_TRIED = 1000
+
+
+@dataclass(frozen=True)
+class Upload:
+    """A file in ROOT/incoming: whole, but not a video yet."""
+
+    id: str
+    name: str
+    size: int
+    sha256: str
+
+    @property
+    def path(self) -> Path:
+        return storage.incoming(self.id) / storage.safe_name(self.name)
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """What the uploader has asked for."""
+
+    channel: Channel
+    title: str
+    handle: str
+    chosen: bool
+    """The handle was given, not derived from the title: then it alone says which video is meant."""
+    owner: str
+    visibility: str
+    same_content_once: bool
+    qualities: tuple[str, ...]
+
+
+def accept(
+    path: Path,
+    *,
+    channel: Channel,
+    title: str = "",
+    slug: str | None = None,
+    owner: str = "",
+    visibility: str = Visibility.PUBLIC,
+    same_content_once: bool = False,
+    qualities: Sequence[str] = (),
+) -> Video:
+    """Make a video of a file on this machine; the file itself stays where it is. Raises UploadRefused."""
+    wanted = _wanted(path.name, channel, title, slug, owner, visibility, same_content_once, qualities)
+    if wanted.chosen and (existing := _same_handle(wanted)):
+        return existing
+    with received(_blocks(path), name=path.name) as upload:
+        return _admit(upload, wanted)
+
+
+def accept_stream(
+    blocks: Iterable[bytes],
+    *,
+    name: str,
+    channel: Channel,
+    title: str = "",
+    slug: str | None = None,
+    owner: str = "",
+    visibility: str = Visibility.PUBLIC,
+    same_content_once: bool = False,
+    qualities: Sequence[str] = (),
+) -> Video:
+    """The same for bytes that arrive over the wire; no more than a block of them is held in memory."""
+    wanted = _wanted(name, channel, title, slug, owner, visibility, same_content_once, qualities)
+    with received(blocks, name=name) as upload:
+        return _admit(upload, wanted)
+
+
+# -- the file --------------------------------------------------------------------------------------------------------
+
+
+@contextlib.contextmanager
+def received(blocks: Iterable[bytes], *, name: str) -> Iterator[Upload]:
+    """The bytes as a file in ROOT/incoming, with their checksum; gone afterwards unless it was moved away."""
+    upload_id = new_ulid()
+    name = storable(Path(name).name)[-LONGEST_NAME:]
+    folder = storage.incoming(upload_id)
+    limit = conf.current().upload_max_bytes
+    digest, size = hashlib.sha256(), 0
+    try:
+        folder.mkdir(parents=True)
+        with (folder / storage.safe_name(name)).open("wb") as file:
+            for block in blocks:
+                size += len(block)
+                if size > limit:
+                    raise UploadRefused(f"The file is larger than {limit:,} bytes, which is the limit here.")
+                digest.update(block)
+                file.write(block)
+            file.flush()
+            os.fsync(file.fileno())
+        yield Upload(upload_id, name, size, digest.hexdigest())
+    except OSError as error:
+        if error.errno in (errno.ENOSPC, errno.EDQUOT):
+            raise UploadRefused("There is no room left to store the file; try again later.") from error
+        raise
+    finally:
+        storage.remove(folder)
+
+
+def _blocks(path: Path) -> Iterator[bytes]:
+    limit = conf.current().upload_max_bytes
+    try:
+        with path.open("rb") as file:
+            if not path.is_file():
+                raise UploadRefused(f"{path} is not a file.")
+            if path.stat().st_size > limit:
+                raise UploadRefused(f"The file is larger than {limit:,} bytes, which is the limit here.")
+            while block := file.read(BLOCK):
+                yield block
+    except (FileNotFoundError, IsADirectoryError, PermissionError) as error:
+        raise UploadRefused(f"{path} cannot be read: {error.strerror}.") from error
+
+
+# -- the records -----------------------------------------------------------------------------------------------------
+
+
+def _wanted(
+    name: str,
+    channel: Channel,
+    title: str,
+    slug: str | None,
+    owner: str,
+    visibility: str,
+    same_content_once: bool,
+    qualities: Sequence[str],
+) -> Wanted:
+    if visibility not in Visibility.values:
+        raise UploadRefused(f"visibility is one of {', '.join(Visibility.values)}, not {visibility!r}.")
+    title = " ".join(storable(title or Path(name).stem.replace("_", " ")).split())[:300] or "Untitled"
+    if slug is not None and (not slug or slug != slugify(slug) or len(slug) > 150):
+        raise UploadRefused(f"{slug!r} cannot be part of an address; use letters, digits and hyphens.")
+    handle = slug or slugify(title)[:150] or "video"
+    return Wanted(
+        channel,
+        title,
+        handle,
+        slug is not None,
+        owner,
+        visibility,
+        same_content_once,
+        check_qualities(qualities),
+    )
+
+
+def check_qualities(qualities: Sequence[str]) -> tuple[str, ...]:
+    """Names from the ladder, or UploadRefused."""
+    known = [rung.name for rung in LADDER]
+    for name in qualities:
+        if name not in known:
+            raise UploadRefused(f"There is no quality {name!r}; choose from {', '.join(known)}.")
+    return tuple(qualities)
+
+
+def _admit(upload: Upload, wanted: Wanted) -> Video:
+    """Look at the file; then the video, its generation and its first job, together or not at all."""
+    try:
+        info = probe(upload.path, limits=conf.current().limits)
+    except NotPlayable as refusal:
+        raise UploadRefused(refusal.reason) from refusal
+    return database.when_unlocked(lambda: _store(upload, wanted, info))
+
+
+def _store(upload: Upload, wanted: Wanted, info: SourceInfo) -> Video:
+    video_id = new_ulid()
+    folder = storage.video_folder(video_id)
+    try:
+        with database.atomic():
+            # One upload into a channel at a time, for these few statements: the second sees what the first has made.
+            Channel.objects.select_for_update(no_key=True).get(pk=wanted.channel.pk)
+            existing = _existing(upload, wanted)
+            if existing:
+                return existing
+            video = _create(video_id, upload, wanted, info)
+            (folder / "source").mkdir(parents=True)
+            upload.path.rename(storage.source(video))
+            transcode = Transcode.objects.create(
+                video=video, number=1, requested_qualities=list(wanted.qualities)
+            )
+            pipeline.start(transcode)
+    except BaseException:
+        _take_back(folder, upload)
+        raise
+    return video
+
+
+def _take_back(folder: Path, upload: Upload) -> None:
+    """The transaction failed: the file is an upload again, which another attempt (or nobody) makes a video of."""
+    moved = folder / "source" / upload.path.name
+    if moved.exists() and upload.path.parent.exists():
+        moved.rename(upload.path)
+    storage.remove(folder)
+
+
+def _existing(upload: Upload, wanted: Wanted) -> Video | None:
+    if wanted.chosen and (found := _same_handle(wanted)):
+        return found
+    if wanted.same_content_once or not wanted.chosen:
+        same = Video.objects.kept().filter(channel=wanted.channel, source_sha256=upload.sha256)
+        if not wanted.same_content_once:
+            same = same.filter(title=wanted.title)
+        if video := same.first():
+            return _found(video)
+    return None
+
+
+def _same_handle(wanted: Wanted) -> Video | None:
+    video = Video.objects.filter(channel=wanted.channel, handle=wanted.handle).first()
+    if video is None:
+        return None
+    if video.deleted_at is not None:
+        raise UploadRefused(
+            f"The channel had a video {wanted.handle!r}, which was deleted; restore or purge that one first."
+        )
+    return _found(video)
+
+
+def _found(video: Video) -> Video:
+    video.created = False
+    return video
+
+
+def _create(video_id: str, upload: Upload, wanted: Wanted, info: SourceInfo) -> Video:
+    """The row, under the first free address: another channel may have the same one."""
+    in_channel = Video.objects.filter(channel=wanted.channel)
+    handle = next(name for name in _variants(wanted.handle) if not in_channel.filter(handle=name).exists())
+    for slug in _variants(handle):
+        if Video.objects.filter(slug=slug).exists():
+            continue
+        # Another channel may be taking the same address at this moment.
+        with contextlib.suppress(IntegrityError), database.atomic():
+            return Video.objects.create(
+                id=video_id,
+                channel=wanted.channel,
+                title=wanted.title,
+                handle=handle,
+                slug=slug,
+                owner=wanted.owner,
+                visibility=wanted.visibility,
+                warning=" ".join(info.warnings),
+                source_name=upload.name,
+                source_bytes=upload.size,
+                source_sha256=upload.sha256,
+                duration=float(info.video.duration),
+                width=info.video.width,
+                height=info.video.height,
+                fps=float(info.video.frame_rate),
+                video_codec=info.video.codec,
+                audio_codec=info.audio[0].codec if info.audio else "",
+            )
+    raise UploadRefused(f"Too many videos are named {wanted.handle!r}; choose another slug.")
+
+
+def _variants(name: str) -> Iterator[str]:
+    return (name if number == 1 else f"{name}-{number}" for number in range(1, ADDRESSES_TRIED))

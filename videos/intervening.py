@@ -1,0 +1,177 @@
+"""What people do to videos: retranscode, retry, delete, restore, purge. Admin, API and commands call these verbs.
+
+Jobs are changed before the video's own row is, as everywhere (see following.py); each verb is one transaction.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from datetime import timedelta
+from typing import TypeVar
+
+from django.db import IntegrityError
+from django.db.models import Max, Q
+from django.db.models.functions import Now
+
+from jobs import database, lifecycle
+from jobs.models import Job, Status
+from videos import conf, intake, pipeline, removal, storage
+from videos.exceptions import ActionRefused, AlreadyTranscoding
+from videos.media import ffmpeg
+from videos.media.plan import EncodePlan
+from videos.models import (
+    QualityStatus,
+    Transcode,
+    TranscodeStatus,
+    Video,
+    VideoStatus,
+)
+
+T = TypeVar("T")
+
+LAST_WRITES = timedelta(seconds=10)
+"""How long a worker that was told to stop may still write."""
+
+
+def retranscode(video: Video, *, qualities: Sequence[str] = (), subtitles: bool = False) -> Transcode:
+    """Begin a new generation. What is published stays published until the new one is; raises AlreadyTranscoding."""
+    chosen = intake.check_qualities(qualities)
+
+    def write() -> Transcode:
+        kept = Video.objects.select_for_update(no_key=True).get(pk=video.pk)
+        if kept.deleted_at is not None:
+            raise ActionRefused(f"{kept.title!r} is deleted; restore it first.")
+        _refuse_without_source(kept)
+        active = kept.transcodes.active().first()
+        if active:
+            raise AlreadyTranscoding(kept.title, active.number)
+        newest = kept.transcodes.aggregate(Max("number"))["number__max"] or 0
+        transcode = Transcode.objects.create(
+            video=kept,
+            number=newest + 1,
+            requested_qualities=list(chosen),
+            with_subtitles=subtitles or not kept.subtitles.exists(),
+            redo_subtitles=subtitles,
+        )
+        pipeline.start(transcode)
+        if kept.status != VideoStatus.READY:
+            Video.objects.filter(pk=kept.pk).update(status=VideoStatus.PENDING, error_message="")
+        return transcode
+
+    try:
+        return _together(write)
+    except IntegrityError:  # two at once, and the other one was first
+        raise AlreadyTranscoding(video.title, video.transcodes.active().get().number) from None
+
+
+def retry(video: Video, *, actor: str = "") -> Transcode:
+    """Run again what has failed; what is finished is kept. Begins a new generation when nothing can be kept."""
+    newest: Transcode | None = video.transcodes.order_by("-number").first()
+    if newest is None:
+        return retranscode(video)
+    if newest.status in (TranscodeStatus.FAILED, TranscodeStatus.CANCELLED) and not _can_go_on(newest):
+        return retranscode(video, qualities=newest.requested_qualities, subtitles=newest.redo_subtitles)
+    roots = Job.objects.filter(workflow_id=newest.workflow_id).filter(
+        Q(status=Status.FAILED) | Q(status=Status.CANCELLED, cancelled_because="")
+    )
+
+    def write() -> bool:
+        again = lifecycle.retry(list(roots.values_list("pk", flat=True)), actor=actor)
+        newest.qualities.filter(status=QualityStatus.FAILED).update(
+            status=QualityStatus.PENDING, error_message=""
+        )
+        return bool(again)
+
+    _refuse_without_source(video)
+    if not _together(write):
+        raise ActionRefused(f"Nothing of {video.title!r} has failed; retranscode it to encode it anew.")
+    newest.refresh_from_db()
+    return newest
+
+
+def retry_quality(video: Video, quality: str, *, actor: str = "") -> Transcode:
+    """Run one failed quality again. One that was left out of a published video needs a new generation."""
+    newest: Transcode | None = video.transcodes.order_by("-number").first()
+    row = newest.qualities.filter(quality=quality, status=QualityStatus.FAILED).first() if newest else None
+    if newest is None or row is None:
+        raise ActionRefused(f"{quality} of {video.title!r} has not failed.")
+    if newest.status in (TranscodeStatus.PUBLISHED, TranscodeStatus.RETIRED):
+        return retranscode(video, qualities=newest.requested_qualities)
+    if newest.is_active:
+        raise AlreadyTranscoding(video.title, newest.number)
+    return retry(video, actor=actor)
+
+
+def cancel(video: Video, *, actor: str = "") -> None:
+    """Stop the active transcode. What is published stays as it is."""
+    _together(lambda: _cancel_jobs(video, actor=actor, reason="the transcode was cancelled"))
+
+
+def delete(video: Video, *, actor: str = "") -> None:
+    """Hide the video and stop its jobs; restore() brings it back, purge() removes it for good."""
+
+    def write() -> None:
+        _cancel_jobs(video, actor=actor, reason="the video was deleted")
+        Video.objects.filter(pk=video.pk, deleted_at__isnull=True).update(deleted_at=Now())
+
+    _together(write)
+    video.refresh_from_db()
+
+
+def restore(video: Video, *, actor: str = "") -> None:
+    """Bring a deleted video back; one that was never published goes on where it was stopped."""
+
+    def write() -> None:
+        Video.objects.filter(pk=video.pk).update(deleted_at=None)
+
+    _together(write)
+    video.refresh_from_db()
+    if video.status == VideoStatus.FAILED:
+        newest = video.transcodes.order_by("-number").first()
+        if newest and newest.status == TranscodeStatus.CANCELLED:
+            retry(video, actor=actor)
+
+
+def purge(video: Video, *, actor: str = "") -> None:
+    """Remove the video for good: its records now, its files by a job."""
+
+    def write() -> None:
+        running = _cancel_jobs(video, actor=actor, reason="the video was purged")
+        removal.plan_video(video.pk, delay=LAST_WRITES if running else timedelta(0))
+        Video.objects.filter(pk=video.pk).delete()
+
+    _together(write)
+
+
+def _cancel_jobs(video: Video, *, actor: str, reason: str) -> bool:
+    """Cancel every job of the video; whether any of them was running."""
+    workflows = video.transcodes.exclude(workflow_id="").values_list("workflow_id", flat=True)
+    active = Job.objects.active().filter(workflow_id__in=list(workflows))
+    running = active.filter(status=Status.PROCESSING).exists()
+    lifecycle.cancel(list(active.values_list("pk", flat=True)), actor=actor, reason=reason)
+    return running
+
+
+def _can_go_on(transcode: Transcode) -> bool:
+    """Whether what is finished of an ended transcode can be used."""
+    if not conf.current().keep_completed_qualities or transcode.files_removed_at is not None:
+        return False
+    if transcode.plan is None:
+        return True
+    here = ffmpeg.build_id(ffmpeg.binary(conf.current().ffmpeg))
+    return EncodePlan.from_json(transcode.plan).ffmpeg == here
+
+
+def _refuse_without_source(video: Video) -> None:
+    if not storage.source(video).is_file():
+        raise ActionRefused(
+            f"The source of {video.title!r} is gone ({storage.source(video)}); put it back first."
+        )
+
+
+def _together(action: Callable[[], T]) -> T:
+    def write() -> T:
+        with database.atomic():
+            return action()
+
+    return database.when_unlocked(write)

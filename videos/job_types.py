@@ -1,0 +1,78 @@
+"""The jobs of the pipeline: thin handlers that load, call what does the work, and store."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from jobs import JobContext, database, job_type
+from jobs.lifecycle.leases import lock_leased
+from videos import assembling, conf, encoding, following, pipeline, publishing, removal
+from videos.artifacts import audio_exists, chunk_exists, is_published
+from videos.media import ladder
+from videos.media.ffmpeg import build_id
+from videos.media.plan import EncodePlan, make_plan
+from videos.media.probe import probe as look_at
+from videos.media.source import SourceInfo
+from videos.models import Transcode
+from videos.workbench import Workbench, clear_errors, open_bench
+
+
+@job_type("videos.probe")
+def probe(job: JobContext, transcode_id: int) -> None:
+    """Look at the source, pin the plan, add every job that it asks for."""
+    bench = open_bench(job, transcode_id)
+    with clear_errors(bench):
+        info = look_at(bench.source, limits=conf.current().limits)
+    plan = bench.plan if bench.transcode.plan else _make_plan(bench, info)
+    with database.atomic():
+        lock_leased(job.lease)
+        transcode = Transcode.objects.select_for_update(no_key=True).get(pk=transcode_id)
+        transcode.plan = plan.to_json()
+        transcode.encoder = plan.encoder
+        transcode.work_total = pipeline.total_work(plan, transcode)
+        transcode.save(update_fields=["plan", "encoder", "work_total"])
+        following.plan_qualities(transcode, plan)
+        pipeline.fan_out(job, transcode, plan)
+
+
+def _make_plan(bench: Workbench, info: SourceInfo) -> EncodePlan:
+    choice = ladder.rungs_for(info.video.width, info.video.height)
+    asked = bench.transcode.requested_qualities
+    chosen = tuple(size for size in choice.sizes if size.rung.name in asked)
+    if chosen:
+        choice = ladder.Choice(sizes=chosen, skipped=choice.skipped)
+    return make_plan(info, choice, ffmpeg_build=build_id(bench.ffmpeg), settings=conf.current().plan_settings)
+
+
+@job_type("videos.encode", artifact=chunk_exists)
+def encode(job: JobContext, transcode_id: int, chunk: int) -> None:
+    """One chunk of the picture in every quality."""
+    encoding.encode_chunk(open_bench(job, transcode_id), chunk)
+
+
+@job_type("videos.audio", artifact=audio_exists)
+def audio(job: JobContext, transcode_id: int, track: int) -> None:
+    """One sound track, whole."""
+    encoding.encode_audio(open_bench(job, transcode_id), track)
+
+
+@job_type("videos.master_playlist")
+def master_playlist(job: JobContext, transcode_id: int) -> None:
+    """The playlists, written from what is really there."""
+    assembling.assemble(open_bench(job, transcode_id))
+
+
+@job_type("videos.finalize", artifact=is_published)
+def finalize(job: JobContext, transcode_id: int) -> None:
+    """Verify everything, and publish."""
+    publishing.publish(open_bench(job, transcode_id))
+
+
+@job_type("videos.remove_files")
+def remove_files(job: JobContext, video_id: str, number: int | None = None) -> dict[str, Any]:
+    """Remove a generation that nobody needs any more, or all that is left of a purged video."""
+    if number is None:
+        removal.remove_video(video_id)
+    else:
+        removal.remove_generation(video_id, number)
+    return {}

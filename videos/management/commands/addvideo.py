@@ -1,0 +1,116 @@
+"""manage.py addvideo: make videos of files, and watch them become ready."""
+
+from __future__ import annotations
+
+import argparse
+import time
+from pathlib import Path
+from typing import Any
+
+from django.core.management.base import BaseCommand, CommandError, CommandParser
+from django.utils.text import slugify
+
+from jobs.models import Worker
+from videos import intake
+from videos.exceptions import UploadRefused
+from videos.models import Channel, Video, VideoStatus, Visibility
+from videos.progress_bars import ProgressBars
+
+PAUSE = 0.25
+
+
+class Command(BaseCommand):
+    help = "Add video files to a channel; the files themselves stay where they are."
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        parser.formatter_class = argparse.RawDescriptionHelpFormatter
+        parser.epilog = """\
+examples:
+  manage.py addvideo holiday.mp4                        into the channel "main", titled "holiday"
+  manage.py addvideo *.mov --channel travel --wait      several, with progress bars, until all are ready
+  manage.py addvideo talk.mkv --title "The talk" --slug talk --visibility unlisted
+
+A file that the channel has already under the same name is not added again.
+
+exit codes: 0 all were added (with --wait: and are ready) · 1 one was refused or has failed · 2 wrong arguments
+"""
+        parser.add_argument("paths", nargs="+", metavar="PATH", type=Path)
+        parser.add_argument(
+            "--channel", default="main", help="the channel's slug; made if there is none (main)"
+        )
+        parser.add_argument("--title", default="", help="for a single file; else the file's name")
+        parser.add_argument("--slug", help="for a single file: its address, /v/<slug>/")
+        parser.add_argument(
+            "--owner", default="", help="the user name of the owner, who may see a private video"
+        )
+        parser.add_argument("--visibility", choices=Visibility.values, default=Visibility.PUBLIC)
+        parser.add_argument("--qualities", default="", metavar="720p,360p", help="only these")
+        parser.add_argument(
+            "--same-content-once",
+            action="store_true",
+            help="not if the channel has a file with the same bytes",
+        )
+        parser.add_argument("--wait", action="store_true", help="show progress until everything is ready")
+        parser.add_argument("--site", default="http://127.0.0.1:8000", help="for the printed addresses")
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        if len(options["paths"]) > 1 and (options["title"] or options["slug"]):
+            raise CommandError("--title and --slug are for a single file.", returncode=2)
+        channel = self._channel(options["channel"])
+        videos, refused = [], 0
+        for path in options["paths"]:
+            try:
+                video = self._accept(path, channel, options)
+            except UploadRefused as refusal:
+                refused += 1
+                self.stderr.write(f"{path}: {refusal}")
+                continue
+            videos.append(video)
+            word = "added" if video.created else "is there already"
+            self.stdout.write(f"{path}: {word}, {self._address(video, options)}")
+        failed = self._wait(videos, options) if options["wait"] and videos else 0
+        if refused or failed:
+            raise SystemExit(1)
+
+    def _channel(self, slug: str) -> Channel:
+        if not slug or slug != slugify(slug):
+            raise CommandError(f"{slug!r} is no slug; use letters, digits and hyphens.", returncode=2)
+        name = slug.replace("-", " ").capitalize()
+        channel: Channel = Channel.objects.get_or_create(slug=slug, defaults={"name": name})[0]
+        return channel
+
+    def _accept(self, path: Path, channel: Channel, options: dict[str, Any]) -> Video:
+        return intake.accept(
+            path,
+            channel=channel,
+            title=options["title"],
+            slug=options["slug"],
+            owner=options["owner"],
+            visibility=options["visibility"],
+            same_content_once=options["same_content_once"],
+            qualities=[name.strip() for name in options["qualities"].split(",") if name.strip()],
+        )
+
+    def _wait(self, videos: list[Video], options: dict[str, Any]) -> int:
+        """Until every video is ready or has failed; returns how many have failed."""
+        if not Worker.objects.filter(stopped_at__isnull=True, last_heartbeat__isnull=False).exists():
+            self.stderr.write("No worker is running; start one with: manage.py runworker")
+        bars = ProgressBars(self.stdout)
+        ids = [video.pk for video in videos]
+        while True:
+            found = list(Video.objects.filter(pk__in=ids).order_by("created_at"))
+            bars.draw(found)
+            if all(video.status in (VideoStatus.READY, VideoStatus.FAILED) for video in found):
+                break
+            time.sleep(PAUSE)
+        bars.close()
+        for video in found:
+            if video.status == VideoStatus.READY:
+                self.stdout.write(f"{video.title} is ready: {self._address(video, options)}")
+            else:
+                self.stderr.write(f"{video.title} has failed: {video.error_message}")
+        gone = len(ids) - len(found)
+        return gone + sum(video.status == VideoStatus.FAILED for video in found)
+
+    def _address(self, video: Video, options: dict[str, Any]) -> str:
+        return f"{options['site'].rstrip('/')}{video.get_absolute_url()}"

@@ -1,0 +1,84 @@
+"""manage.py videos: what people do to videos, from a shell."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable
+from typing import Any
+
+from django.core.management.base import BaseCommand, CommandError, CommandParser
+
+from jobs.exceptions import TransitionRefused
+from videos import intervening, storage
+from videos.exceptions import VideosError
+from videos.models import Video
+from videos.reconciling import find_orphans
+
+VERBS: dict[str, Callable[..., Any]] = {
+    "retry": intervening.retry,
+    "retranscode": intervening.retranscode,
+    "cancel": intervening.cancel,
+    "delete": intervening.delete,
+    "restore": intervening.restore,
+    "purge": intervening.purge,
+}
+
+
+class Command(BaseCommand):
+    help = "Retry, retranscode, cancel, delete, restore or purge videos; find folders that belong to nobody."
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        parser.formatter_class = argparse.RawDescriptionHelpFormatter
+        parser.epilog = """\
+examples:
+  manage.py videos retry holiday              run again what has failed; what is finished is kept
+  manage.py videos retranscode holiday        encode it anew; it stays watchable meanwhile
+  manage.py videos delete holiday             hide it and stop its jobs; `restore` brings it back
+  manage.py videos purge holiday              remove it and all its files for good
+  manage.py videos orphans --remove           remove folders that no record knows
+
+exit codes: 0 done · 1 a video could not be changed (the others were) · 2 wrong arguments
+"""
+        commands = parser.add_subparsers(dest="action", required=True, metavar="|".join([*VERBS, "orphans"]))
+        for verb in VERBS:
+            one = commands.add_parser(verb)
+            one.add_argument("slugs", nargs="+", metavar="SLUG")
+            if verb == "retranscode":
+                one.add_argument("--qualities", default="", metavar="720p,360p", help="only these")
+                one.add_argument("--subtitles", action="store_true", help="recognise the speech anew too")
+        orphans = commands.add_parser("orphans", help="folders that belong to nobody")
+        orphans.add_argument("--remove", action="store_true")
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        if options["action"] == "orphans":
+            self._orphans(remove=options["remove"])
+            return
+        failed = 0
+        for slug in options["slugs"]:
+            video = Video.objects.filter(slug=slug).first()
+            if video is None:
+                raise CommandError(f"There is no video {slug!r}.", returncode=2)
+            try:
+                VERBS[options["action"]](video, **self._arguments(options))
+            except (VideosError, TransitionRefused) as refusal:
+                failed += 1
+                self.stderr.write(str(refusal))
+            else:
+                self.stdout.write(f"{slug}: {options['action']} done")
+        if failed:
+            raise SystemExit(1)
+
+    def _arguments(self, options: dict[str, Any]) -> dict[str, Any]:
+        if options["action"] == "retranscode":
+            names = [name.strip() for name in options["qualities"].split(",") if name.strip()]
+            return {"qualities": names, "subtitles": options["subtitles"]}
+        return {"actor": "manage.py"}
+
+    def _orphans(self, *, remove: bool) -> None:
+        found = list(find_orphans())
+        for orphan in found:
+            self.stdout.write(str(orphan))
+            if remove:
+                storage.remove(orphan.path)
+        verb = "removed" if remove else "found; --remove removes them"
+        self.stdout.write(f"{len(found)} folder(s) {verb}." if found else "Every folder belongs to a video.")

@@ -1,0 +1,142 @@
+"""Make the videos' records agree with the disk: part of `manage.py reconcile`, and of every worker's start.
+
+Jobs whose files exist are completed, and jobs whose files are gone queued again, by the queue itself (artifacts.py).
+Here: ready videos whose published files are missing, videos whose status is not that of their jobs, and
+folders that belong to nobody.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+from django.db.models import F
+
+from jobs import database
+from jobs.reconcile import Finding, also_repairs
+from videos import intervening, storage
+from videos.exceptions import VideosError
+from videos.media.finish import MASTER
+from videos.models import Transcode, TranscodeStatus, Video, VideoStatus
+
+log = logging.getLogger("videos.reconcile")
+
+SETTLED = timedelta(hours=1)
+"""A folder younger than this may belong to an upload whose transaction is not committed yet."""
+
+
+@also_repairs
+def repair_videos(dry_run: bool) -> list[Finding]:
+    return [*_ready_without_files(dry_run), *_published_but_not_ready(dry_run)]
+
+
+def _published() -> Any:
+    """Every generation that viewers get."""
+    current = Transcode.objects.filter(status=TranscodeStatus.PUBLISHED, video__current=F("pk"))
+    return current.filter(video__deleted_at__isnull=True).select_related("video").order_by("pk")
+
+
+def _ready_without_files(dry_run: bool) -> Iterator[Finding]:
+    """Encode them again from the source; what is left of the published generation is served meanwhile."""
+    for transcode in _published().filter(video__status=VideoStatus.READY).iterator():
+        video, gap = transcode.video, what_is_missing(transcode)
+        if not gap or video.transcodes.active().exists():
+            continue
+        if not storage.source(video).is_file():
+            log.error("video %s: %s, and its source is gone too; restore both from a backup", video.pk, gap)
+        elif dry_run or _encode_again(transcode, gap):
+            yield Finding(video.pk, "video", VideoStatus.READY, VideoStatus.PENDING, gap)
+
+
+def _encode_again(transcode: Transcode, gap: str) -> bool:
+    video = transcode.video
+    log.error("video %s is published, but %s; it is encoded again", video.pk, gap)
+    try:
+        with database.atomic():
+            unchanged = Video.objects.kept().filter(pk=video.pk, status=VideoStatus.READY, current=transcode)
+            if not unchanged.update(status=VideoStatus.PENDING):
+                return False
+            intervening.retranscode(video, qualities=transcode.requested_qualities)
+    except VideosError as refusal:
+        log.error("video %s stays as it is: %s", video.pk, refusal)
+        return False
+    return True
+
+
+def _published_but_not_ready(dry_run: bool) -> Iterator[Finding]:
+    """The newest generation is published and whole, whatever the video's own row says."""
+    for transcode in _published().exclude(video__status=VideoStatus.READY).iterator():
+        video = transcode.video
+        newer = video.transcodes.filter(number__gt=transcode.number)
+        if newer.exists() or what_is_missing(transcode):
+            continue
+        unchanged = Video.objects.filter(pk=video.pk, status=video.status, current=transcode)
+        if dry_run or unchanged.update(status=VideoStatus.READY, error_message=""):
+            why = "its files are published and whole"
+            yield Finding(video.pk, "video", video.status, VideoStatus.READY, why)
+
+
+def what_is_missing(transcode: Transcode) -> str:
+    """What a published generation lacks, in words; empty when all is there. Counts and sizes, no checksums."""
+    folder = storage.generation(transcode)
+    if not (folder / MASTER).is_file():
+        return f"{MASTER} is missing"
+    for rendition in transcode.renditions.all():
+        media = [entry for entry in _files(folder / rendition.name) if entry.name.endswith((".m4s", ".mp4"))]
+        if not (folder / rendition.playlist).is_file():
+            return f"{rendition.playlist} is missing"
+        if len(media) < rendition.segments + 1:
+            return f"{rendition.name} has {len(media)} of {rendition.segments + 1} files"
+        if sum(entry.stat().st_size for entry in media) < rendition.bytes:
+            return f"{rendition.name} has lost some of its {rendition.bytes:,} bytes"
+    return ""
+
+
+def _files(folder: Path) -> list[os.DirEntry[str]]:
+    try:
+        with os.scandir(folder) as entries:
+            return [entry for entry in entries if entry.is_file()]
+    except OSError:
+        return []
+
+
+# -- folders that belong to nobody -----------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Orphan:
+    path: Path
+    why: str
+
+    def __str__(self) -> str:
+        return f"{self.path}: {self.why}"
+
+
+def find_orphans() -> Iterator[Orphan]:
+    """Folders below ROOT that no record knows, old enough to be nobody's work in progress."""
+    for upload in storage.uploads_on_disk():
+        if _is_settled(upload):
+            yield Orphan(upload, "an upload that was never finished")
+    for video_id in storage.videos_on_disk():
+        folder = storage.video_folder(video_id)
+        if not Video.objects.filter(pk=video_id).exists():
+            if _is_settled(folder):
+                yield Orphan(folder, "there is no such video")
+            continue
+        known = dict(Transcode.objects.filter(video=video_id).values_list("number", "files_removed_at"))
+        for number, generation in storage.generations_on_disk(video_id).items():
+            if number not in known:
+                yield Orphan(generation, "the video has no such generation")
+            elif known[number] is not None:
+                yield Orphan(generation, "the generation was removed")
+
+
+def _is_settled(folder: Path) -> bool:
+    newest = max(path.stat().st_mtime for path in (folder, *folder.rglob("*")))
+    return time.time() - newest > SETTLED.total_seconds()
