@@ -43,6 +43,12 @@ class Written:
     sha256: str
 
 
+def written(path: Path, folder: Path) -> Written:
+    with path.open("rb") as file:
+        checksum = hashlib.file_digest(file, "sha256").hexdigest()
+    return Written(name=path.relative_to(folder).as_posix(), size=path.stat().st_size, sha256=checksum)
+
+
 @dataclass(frozen=True, kw_only=True)
 class Encoded:
     """What a call has written."""
@@ -357,16 +363,13 @@ def _keep(folder: Path, into: Path, names: list[str]) -> tuple[Written, ...]:
         there = into / name / INIT
         if there.exists() and there.read_bytes() != (folder / name / INIT).read_bytes():
             raise ChunkRefused(f"{name}/{INIT} differs from the one that other chunks of this plan have")
-    written = []
+    kept = []
     for name in names:
         (into / name).mkdir(exist_ok=True)
         for path in sorted((folder / name).iterdir()):
-            data = path.read_bytes()
-            written.append(
-                Written(name=f"{name}/{path.name}", size=len(data), sha256=hashlib.sha256(data).hexdigest())
-            )
+            kept.append(written(path, folder))
             path.replace(into / name / path.name)
-    return tuple(written)
+    return tuple(kept)
 
 
 def _frames_told(told: Callable[[int], None] | None, most: int) -> Callable[[Progress], None] | None:

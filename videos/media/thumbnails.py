@@ -1,0 +1,164 @@
+"""A poster, and a storyboard for the player's seek bar, from keyframes that are already encoded.
+
+Every segment of a finished rendition starts with a keyframe, so one picture per segment is decoded and nothing
+else: some milliseconds each. What is decoded is our own, so it happens in this process.
+"""
+
+import io
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import av
+import av.filter
+
+from videos.media.encode import INIT, Written, segment_name, written
+from videos.media.exceptions import FfmpegStopped, MediaError
+from videos.media.plan import EncodePlan, RenditionPlan
+from videos.media.webvtt import timestamp
+
+POSTER = "poster.jpg"
+STORYBOARD = "storyboard.vtt"
+COLUMNS = ROWS = 10
+TILE = 160
+"""The longer side of a tile."""
+MOST_TILES = 400
+CANDIDATES = 12
+"""Keyframes among which the poster is chosen."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Thumbnails:
+    """What was made, below the folder that was asked for."""
+
+    poster: Written
+    storyboard: Written
+    sheets: tuple[Written, ...]
+
+
+def make(plan: EncodePlan, folder: Path, *, stop: Callable[[], bool] | None = None) -> Thumbnails:
+    """Write `poster.jpg`, `storyboard_001.jpg` … and `storyboard.vtt` below a folder of finished renditions."""
+    poster = folder / POSTER
+    poster.write_bytes(_jpeg(_best_picture(plan, folder), quality=3))
+    step = max(1, -(-plan.total_segments // MOST_TILES))
+    segments = range(1, plan.total_segments + 1, step)
+    width, height = _tile_size(plan.renditions[-1])
+    sheets: list[Path] = []
+    for first in range(0, len(segments), COLUMNS * ROWS):
+        part = segments[first : first + COLUMNS * ROWS]
+        sheet = folder / f"storyboard_{len(sheets) + 1:03d}.jpg"
+        pictures = (_keyframe(folder / plan.renditions[-1].name, number) for number in _unless(stop, part))
+        columns = min(COLUMNS, len(part))
+        sheet.write_bytes(_jpeg(_tile(pictures, width, height, columns, -(-len(part) // columns)), quality=5))
+        sheets.append(sheet)
+    storyboard = folder / STORYBOARD
+    storyboard.write_text(storyboard_vtt(plan, segments, [sheet.name for sheet in sheets], width, height))
+    return Thumbnails(
+        poster=written(poster, folder),
+        storyboard=written(storyboard, folder),
+        sheets=tuple(written(sheet, folder) for sheet in sheets),
+    )
+
+
+def storyboard_vtt(plan: EncodePlan, segments: range, sheets: list[str], width: int, height: int) -> str:
+    """Which tile to show when: WebVTT with `#xywh=` addresses, as players read it."""
+    lines = ["WEBVTT", ""]
+    for index, number in enumerate(segments):
+        sheet, place = divmod(index, COLUMNS * ROWS)
+        row, column = divmod(place, COLUMNS)
+        start = (number - 1) * plan.segment_frames / plan.frame_rate
+        end = min((number - 1 + segments.step) * plan.segment_frames / plan.frame_rate, plan.duration)
+        lines += [
+            f"{timestamp(start)} --> {timestamp(end)}",
+            f"{sheets[sheet]}#xywh={column * width},{row * height},{width},{height}",
+            "",
+        ]
+    return "\n".join(lines)
+
+
+def _unless(stop: Callable[[], bool] | None, numbers: range) -> Iterator[int]:
+    for number in numbers:
+        if stop is not None and stop():
+            raise FfmpegStopped("Stopped as asked.")
+        yield number
+
+
+def _best_picture(plan: EncodePlan, folder: Path) -> Any:
+    """The picture with the most to see, from the middle of the video: openings and ends are often black."""
+    rendition = next((r for r in plan.renditions if min(r.width, r.height) <= 720), plan.renditions[-1])
+    count = plan.total_segments
+    first, last = (1, count) if count < 4 else (1 + count // 10, count - count // 10)
+    step = max(1, (last - first + 1) // CANDIDATES)
+    pictures = [_keyframe(folder / rendition.name, n) for n in range(first, last + 1, step)]
+    if count < 4:  # so few keyframes that the first may be all there is: look at later pictures too
+        pictures += _some_frames(folder / rendition.name, 1)
+    return max(pictures, key=_interest)
+
+
+def _interest(picture: Any) -> float:
+    """How much light varies: nothing on black, white or a plain title card's ground."""
+    plane = picture.planes[0]
+    data = memoryview(plane)
+    sample: list[int] = [
+        data[y * plane.line_size + x] for y in range(0, picture.height, 8) for x in range(0, picture.width, 8)
+    ]
+    mean = sum(sample) / len(sample)
+    return sum((value - mean) ** 2 for value in sample) / len(sample)
+
+
+def _keyframe(folder: Path, segment: int) -> Any:
+    return next(_frames(folder, segment))
+
+
+def _some_frames(folder: Path, segment: int) -> list[Any]:
+    return [frame for number, frame in enumerate(_frames(folder, segment)) if number % 12 == 0]
+
+
+def _frames(folder: Path, segment: int) -> Iterator[Any]:
+    data = (folder / INIT).read_bytes() + (folder / segment_name(segment)).read_bytes()
+    try:
+        with av.open(io.BytesIO(data), mode="r", format="mov") as container:
+            yield from container.decode(video=0)
+    except av.FFmpegError as error:
+        raise MediaError(f"{folder.name}/{segment_name(segment)} cannot be decoded: {error}") from error
+
+
+def _tile_size(rendition: RenditionPlan) -> tuple[int, int]:
+    scale = Fraction(TILE, max(rendition.width, rendition.height))
+    return max(2, round(rendition.width * scale / 2) * 2), max(2, round(rendition.height * scale / 2) * 2)
+
+
+def _tile(pictures: Iterator[Any], width: int, height: int, columns: int, rows: int) -> Any:
+    """One sheet of all pictures, side by side."""
+    graph = av.filter.Graph()
+    first = next(pictures)
+    source = graph.add_buffer(
+        width=first.width, height=first.height, format=first.format.name, time_base=Fraction(1, 25)
+    )
+    scale = graph.add("scale", f"{width}:{height}")
+    tile = graph.add("tile", f"layout={columns}x{rows}")
+    sink = graph.add("buffersink")
+    source.link_to(scale)
+    scale.link_to(tile)
+    tile.link_to(sink)
+    graph.configure()
+    for number, picture in enumerate((first, *pictures)):
+        picture.pts = number
+        graph.push(picture)
+    graph.push(None)
+    return graph.pull()
+
+
+def _jpeg(picture: Any, *, quality: int) -> bytes:
+    """A JPEG file's bytes; quality from 2 (best) to 31."""
+    encoder: Any = av.CodecContext.create("mjpeg", "w")
+    encoder.width, encoder.height = picture.width, picture.height
+    encoder.pix_fmt = "yuvj420p"
+    encoder.time_base = Fraction(1, 25)
+    encoder.flags |= av.codec.context.Flags.qscale
+    encoder.global_quality = quality * 118  # FF_QP2LAMBDA
+    picture = picture.reformat(format="yuvj420p")
+    picture.pts = 0
+    return b"".join(bytes(packet) for packet in [*encoder.encode(picture), *encoder.encode(None)])
