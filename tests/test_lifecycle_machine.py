@@ -1,0 +1,51 @@
+"""The lifecycle, driven at random and compared with a model after every step; every invariant holds all the time.
+
+LIFECYCLE_EXAMPLES=2000 LIFECYCLE_STEPS=80 pytest tests/test_lifecycle_machine.py runs longer, with new random choices.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, Phase, settings
+from hypothesis.stateful import run_state_machine_as_test
+
+from jobs.models import Job
+from tests.conftest import Declare
+from tests.constraints import without_constraints
+from tests.lifecycle_machine import LIMIT, LIMITED, MADE, PLAIN, Lifecycle
+from tests.quick_look import is_any_rule_broken
+
+LONGER = "LIFECYCLE_EXAMPLES" in os.environ
+
+pytestmark = pytest.mark.django_db
+
+
+def test_whatever_happens_the_lifecycle_agrees_with_its_model(declare: Declare, settings: Any) -> None:
+    settings.JOBS = {"RECOVERY_GRACE": "1ms"}
+    declare(PLAIN)
+    declare(LIMITED, concurrency=LIMIT)
+    declare(MADE, artifact=lambda payload: payload["id"] in Lifecycle.existing)
+    run_state_machine_as_test(Lifecycle, settings=profile())
+
+
+def profile() -> settings:
+    """Bounded and always the same, unless somebody asks for more."""
+    return settings(
+        max_examples=int(os.environ.get("LIFECYCLE_EXAMPLES", "30")),
+        stateful_step_count=int(os.environ.get("LIFECYCLE_STEPS", "40")),
+        derandomize=not LONGER,
+        database=None,
+        deadline=None,
+        phases=[Phase.generate, Phase.shrink] if LONGER else [Phase.generate],
+        suppress_health_check=list(HealthCheck),
+    )
+
+
+def test_the_quick_look_sees_a_broken_rule() -> None:
+    assert not is_any_rule_broken()
+    with without_constraints():
+        Job.objects.create(type=PLAIN, correlation_id="x", blocked=True)
+        assert is_any_rule_broken()
