@@ -120,7 +120,8 @@ class PocketSphinx:
     def _utterances(self, pocketsphinx: Any, sound: Path) -> Iterator[tuple[float, bytes]]:
         """Stretches of speech between silences, with the second at which each starts."""
         endpointer = pocketsphinx.Endpointer(sample_rate=SPEECH_RATE)
-        start, parts = 0.0, []
+        start = 0.0
+        parts: list[bytes] = []
         with wave.open(str(sound), "rb") as file:
             size = endpointer.frame_bytes // 2
             while True:

@@ -136,7 +136,7 @@ def _seconds(parts: tuple[str | None, ...]) -> Fraction:
 # Making it safe
 
 _TOKEN = re.compile(
-    r"<(/?)([a-zA-Z]*)((?:\.[^\s<>.&]+)*)(?:[ \t]+([^<>\n]*))?[^<>\n]*>|<[^<>\n]*>|\{\\[^{}\n]*\}"
+    r"<(/?)([a-zA-Z]+)((?:\.[^\s<>.&]+)*)(?:[ \t]+([^<>\n]*))?[^<>\n]*>|<[0-9/!?][^<>\n]*>|\{\\[^{}\n]*\}"
 )
 _CLASS = re.compile(r"^[a-zA-Z][a-zA-Z0-9_-]{0,30}$", re.ASCII)
 
