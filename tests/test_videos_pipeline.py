@@ -6,7 +6,8 @@ import pytest
 
 from jobs.models import Job
 from jobs.testing import run_due_jobs
-from tests.video_site import accept, check_published, current, two_qualities
+from tests.video_site import accept, check_published, current, files_in, two_qualities
+from videos import storage
 from videos.models import QualityStatus, TranscodeStatus, VideoStatus
 
 pytestmark = pytest.mark.django_db
@@ -27,3 +28,6 @@ def test_an_upload_becomes_ready_and_conformant(videos_root: Path) -> None:
     assert rows["1080p"] == (QualityStatus.SKIPPED, 0)
     assert Job.objects.filter(type="videos.encode").count() == 2
     check_published(video)
+    assert {"poster.jpg", "storyboard.vtt", "storyboard_001.jpg"} <= set(
+        files_in(storage.generation(transcode))
+    )

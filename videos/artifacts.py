@@ -36,6 +36,13 @@ def audio_exists(payload: Payload) -> bool | None:
     return _verdict(transcode, name, plan, [])
 
 
+def thumbnail_exists(payload: Payload) -> bool | None:
+    transcode = _transcode(payload)
+    if transcode is None or transcode.plan is None:
+        return None
+    return _verdict(transcode, manifests.THUMBNAIL, EncodePlan.from_json(transcode.plan), [])
+
+
 def is_published(payload: Payload) -> bool | None:
     published = (TranscodeStatus.PUBLISHED, TranscodeStatus.RETIRED)
     return (

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from jobs import PermanentFailure
 from videos import encoding, manifests
@@ -39,24 +39,41 @@ def assemble(bench: Workbench) -> Assembly:
 
 def settle(bench: Workbench) -> Assembly:
     """The plan that fits what came out: holes are filled, and a source that breaks off gives a shorter one."""
-    plan, given_up = bench.plan, bench.given_up()
-    qualities = tuple(r.name for r in plan.renditions if r.name not in given_up)
+    plan, qualities = bench.plan, bench.qualities()
     if not qualities:
         raise PermanentFailure(
             "No quality is left: each of them has failed. The errors are with the qualities."
         )
-    frames = [chunk.frames for chunk in chunk_manifests(bench, plan)]
-    full = [chunk.frames for chunk in plan.chunks()]
-    last = max((index for index, count in enumerate(frames) if count), default=-1)
-    if last < 0:
-        raise PermanentFailure("Not one picture of the source could be decoded.")
-    for index in range(last):
-        if frames[index] != full[index]:
-            encoding.fill_hole(bench, plan, index + 1, list(qualities))
-    total = sum(full[:last]) + frames[last]
+    counts = chunk_lengths(bench, plan)
+    for number, planned in enumerate((chunk.frames for chunk in plan.chunks()), start=1):
+        if number < len(counts) and counts[number - 1] != planned:
+            encoding.fill_hole(bench, plan, number, list(qualities))
+    total = frames_found(plan, counts)
     if total == plan.total_frames:
         return Assembly(plan, qualities)
     return Assembly(_shorten(bench, plan, total), qualities)
+
+
+def chunk_lengths(bench: Workbench, plan: EncodePlan) -> list[int]:
+    """How many frames came out of each chunk, up to the last one that has any."""
+    counts = [manifest.frames for manifest in chunk_manifests(bench, plan)]
+    while counts and not counts[-1]:
+        counts.pop()
+    if not counts:
+        raise PermanentFailure("Not one picture of the source could be decoded.")
+    return counts
+
+
+def frames_found(plan: EncodePlan, counts: list[int]) -> int:
+    """All frames of the chunks before the last one, and those that came out of it."""
+    return plan.chunk(len(counts)).first_frame + counts[-1]
+
+
+def decoded_plan(bench: Workbench) -> EncodePlan:
+    """The plan as far as there are pictures, with the qualities that are there."""
+    plan = bench.plan
+    shorter = plan.shortened(frames_found(plan, chunk_lengths(bench, plan)))
+    return replace(shorter, renditions=tuple(r for r in plan.renditions if r.name in bench.qualities()))
 
 
 def published_plan(transcode: Transcode) -> EncodePlan:

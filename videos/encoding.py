@@ -24,8 +24,7 @@ def encode_chunk(bench: Workbench, number: int) -> None:
     plan, name = bench.plan, manifests.chunk_name(number)
     there = manifests.intact(bench.generation, name, plan=plan.digest(), parts=())
     manifest = there or Manifest(plan=plan.digest())
-    given_up = bench.given_up()
-    missing = [r.name for r in plan.renditions if r.name not in given_up and r.name not in manifest.parts]
+    missing = [quality for quality in bench.qualities() if quality not in manifest.parts]
     if not missing:
         return
     with clear_errors(bench):

@@ -138,6 +138,7 @@ def purge(video: Video, *, actor: str = "") -> None:
     def write() -> None:
         running = _cancel_jobs(video, actor=actor, reason="the video was purged")
         removal.plan_video(video.pk, delay=LAST_WRITES if running else timedelta(0))
+        Video.objects.filter(pk=video.pk).update(status=VideoStatus.PENDING, current=None)
         Video.objects.filter(pk=video.pk).delete()
 
     _together(write)

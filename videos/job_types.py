@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import os
 from typing import Any
 
 from jobs import JobContext, database, job_type
 from jobs.lifecycle.leases import lock_leased
-from videos import assembling, conf, encoding, following, pipeline, publishing, removal
-from videos.artifacts import audio_exists, chunk_exists, is_published
-from videos.media import ladder
+from videos import assembling, conf, encoding, following, manifests, pipeline, publishing, removal
+from videos.artifacts import audio_exists, chunk_exists, is_published, thumbnail_exists
+from videos.manifests import Manifest
+from videos.media import ladder, thumbnails
 from videos.media.ffmpeg import build_id
 from videos.media.plan import EncodePlan, make_plan
 from videos.media.probe import probe as look_at
@@ -44,7 +46,11 @@ def _make_plan(bench: Workbench, info: SourceInfo) -> EncodePlan:
     return make_plan(info, choice, ffmpeg_build=build_id(bench.ffmpeg), settings=conf.current().plan_settings)
 
 
-@job_type("videos.encode", artifact=chunk_exists)
+CORES = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+"""Encodes at once in one worker: each has a thread per quality, so more would only take memory."""
+
+
+@job_type("videos.encode", artifact=chunk_exists, per_worker=CORES)
 def encode(job: JobContext, transcode_id: int, chunk: int) -> None:
     """One chunk of the picture in every quality."""
     encoding.encode_chunk(open_bench(job, transcode_id), chunk)
@@ -54,6 +60,17 @@ def encode(job: JobContext, transcode_id: int, chunk: int) -> None:
 def audio(job: JobContext, transcode_id: int, track: int) -> None:
     """One sound track, whole."""
     encoding.encode_audio(open_bench(job, transcode_id), track)
+
+
+@job_type("videos.thumbnail", artifact=thumbnail_exists)
+def thumbnail(job: JobContext, transcode_id: int) -> None:
+    """The poster and the storyboard, from keyframes that are encoded already."""
+    bench = open_bench(job, transcode_id)
+    watch = bench.watch(total=1, step="thumbnails")
+    with clear_errors(bench):
+        made = thumbnails.make(assembling.decoded_plan(bench), bench.generation, stop=watch.stop)
+        manifest = Manifest(plan=bench.plan.digest(), files=(made.poster, made.storyboard, *made.sheets))
+        manifests.write(bench.generation, manifests.THUMBNAIL, manifest)
 
 
 @job_type("videos.master_playlist")

@@ -84,11 +84,20 @@ STAGES: tuple[Stage, ...] = (
     Stage(type="videos.encode", step=Step.TRANSCODE, units=_per_chunk, work=_pixels),
     Stage(type="videos.audio", step=Step.TRANSCODE, units=_per_track, work=_sound),
     Stage(
+        type="videos.thumbnail",
+        step=Step.THUMBNAIL,
+        units=_once,
+        work=_little,
+        after=("videos.encode",),
+        critical=False,
+    ),
+    Stage(
         type="videos.master_playlist",
         step=Step.MASTER_PLAYLIST,
         units=_once,
         work=_little,
         after=("videos.encode", "videos.audio"),
+        settled=("videos.thumbnail",),
     ),
     Stage(
         type="videos.finalize",

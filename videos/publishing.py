@@ -32,10 +32,7 @@ log = logging.getLogger("videos")
 
 def publish(bench: Workbench) -> None:
     """Verify what is on disk, byte for byte and against the plan; then swap."""
-    assembly = Assembly(
-        assembling.published_plan(bench.transcode),
-        tuple(r.name for r in bench.plan.renditions if r.name not in bench.given_up()),
-    )
+    assembly = Assembly(assembling.published_plan(bench.transcode), bench.qualities())
     files = list(assembling.files_of(bench, assembly))
     verify.verify(assembly.plan, bench.generation, files=files, qualities=assembly.qualities)
     bench.job.progress(90, step="verified")

@@ -54,6 +54,11 @@ class Workbench:
             name for name in failed.values_list("quality", flat=True) if not conf.current().is_critical(name)
         }
 
+    def qualities(self) -> tuple[str, ...]:
+        """The qualities to publish, largest first."""
+        given_up = self.given_up()
+        return tuple(r.name for r in self.plan.renditions if r.name not in given_up)
+
     def note_failed_quality(self, quality: str, error: str) -> None:
         """Bound to the lease: a worker that has lost the job says nothing."""
         with database.atomic():

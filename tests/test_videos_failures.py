@@ -1,0 +1,294 @@
+"""What goes wrong: a quality, the source, the disk, a stage; and what a retry then does again."""
+
+import errno
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pytest_django import Settings
+
+from jobs import PermanentFailure, registry
+from jobs.models import Job, Status
+from jobs.testing import Run, run_due_jobs
+from tests.actors import race_outcomes
+from tests.video_site import accept, check_published, clip, current, files_in, only_transcode, two_qualities
+from videos import intervening, manifests, storage
+from videos.exceptions import ActionRefused, AlreadyTranscoding
+from videos.media import encode
+from videos.media.exceptions import FfmpegFailed
+from videos.models import QualityStatus, Transcode, TranscodeStatus, Video, VideoStatus
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture(autouse=True)
+def _quick_retries(settings: Settings) -> None:
+    settings.JOBS = {**settings.JOBS, "BACKOFF_BASE": "1ms", "BACKOFF_CAP": "2ms"}
+
+
+@pytest.fixture
+def encoded(monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, tuple[str, ...]]]:
+    """Every chunk that ffmpeg has finished, with the qualities it was encoded in."""
+    done: list[tuple[int, tuple[str, ...]]] = []
+    real = encode.encode_chunk
+
+    def noted(plan: Any, number: int, **arguments: Any) -> Any:
+        made = real(plan, number, **arguments)
+        done.append((number, tuple(r.name for r in plan.renditions)))
+        return made
+
+    monkeypatch.setattr(encode, "encode_chunk", noted)
+    return done
+
+
+@pytest.fixture
+def break_stage() -> Iterator[Callable[[str], None]]:
+    """`break_stage("videos.audio")` lets every job of this type fail, for good."""
+    before = dict(registry._types)
+
+    def broken(job: Any, **payload: Any) -> None:
+        raise PermanentFailure("broken by the test")
+
+    def break_stage(name: str) -> None:
+        registry._types[name] = replace(registry.get(name), handler=broken, artifact=None)
+
+    yield break_stage
+    registry._types.clear()
+    registry._types.update(before)
+
+
+def run_all() -> list[Run]:
+    return run_due_jobs(raise_errors=False)
+
+
+def fail_quality(monkeypatch: pytest.MonkeyPatch, quality: str) -> None:
+    """Wherever this quality is among those that are encoded, ffmpeg fails."""
+    real = encode.encode_chunk
+
+    def fails(plan: Any, number: int, **arguments: Any) -> Any:
+        if any(r.name == quality for r in plan.renditions):
+            raise FfmpegFailed(
+                "ffmpeg ended with exit status 1.", returncode=1, stderr=f"{quality}: too hard"
+            )
+        return real(plan, number, **arguments)
+
+    monkeypatch.setattr(encode, "encode_chunk", fails)
+
+
+@pytest.mark.parametrize("quality", ["480p", "360p"])
+def test_a_quality_that_fails_alone_is_left_out(videos_root: Path, settings: Settings, quality: str) -> None:
+    settings.VIDEOS = {**settings.VIDEOS, "CRITICAL_QUALITIES": "none"}
+    video = accept(two_qualities())
+    run_due_jobs(limit=1)
+    transcode = only_transcode(video)
+    assert transcode.plan is not None
+    for rendition in transcode.plan["renditions"]:
+        if rendition["name"] == quality:
+            rendition["profile"] = "nonsense"  # which the real ffmpeg refuses
+    transcode.save()
+    run_all()
+    video.refresh_from_db()
+    assert video.status == VideoStatus.READY
+    others = [name for name in ("480p", "360p") if name != quality]
+    assert [r.name for r in current(video).renditions.filter(kind="video")] == others
+    row = transcode.qualities.get(quality=quality)
+    assert row.status == QualityStatus.FAILED
+    assert "nonsense" in row.error_message
+    assert quality not in (storage.generation(transcode) / "master.m3u8").read_text()
+
+
+def test_a_critical_quality_that_fails_fails_the_transcode_and_a_retry_encodes_only_that(
+    videos_root: Path, encoded: list[tuple[int, tuple[str, ...]]]
+) -> None:
+    video = accept(two_qualities())
+    with pytest.MonkeyPatch.context() as broken:
+        fail_quality(broken, "480p")
+        for _ in range(3):
+            run_due_jobs(raise_errors=False)
+            Job.objects.filter(status=Status.WAITING, blocked=False).update(run_at="2020-01-01T00:00:00Z")
+    video.refresh_from_db()
+    assert video.status == VideoStatus.FAILED
+    assert "480p cannot be encoded" in video.error_message
+    assert "too hard" in video.error_message
+    transcode = only_transcode(video)
+    assert transcode.qualities.get(quality="480p").status == QualityStatus.FAILED
+    assert transcode.qualities.get(quality="360p").status == QualityStatus.PENDING
+    assert sorted(encoded) == [(1, ("360p",)), (2, ("360p",))]
+    encoded.clear()
+    intervening.retry(video)
+    video.refresh_from_db()
+    assert video.status == VideoStatus.PENDING
+    run_all()
+    assert sorted(encoded) == [(1, ("480p",)), (2, ("480p",))]
+    assert current(video).number == 1
+    check_published(video)
+
+
+def test_a_source_that_is_gone_is_a_clear_failure_and_its_return_lets_a_retry_go_on(
+    videos_root: Path, encoded: list[tuple[int, tuple[str, ...]]]
+) -> None:
+    video = accept(two_qualities())
+    run_due_jobs(limit=2)
+    source = storage.source(video)
+    kept = source.rename(source.with_name("elsewhere"))
+    run_all()
+    video.refresh_from_db()
+    assert video.status == VideoStatus.FAILED
+    assert "The source is gone" in video.error_message
+    with pytest.raises(ActionRefused, match="is gone"):
+        intervening.retry(video)
+    kept.rename(source)
+    finished = list(encoded)
+    intervening.retry(video)
+    run_all()
+    check_published(video)
+    assert sorted(encoded) == [(1, ("480p", "360p")), (2, ("480p", "360p"))]
+    assert encoded[: len(finished)] == finished
+
+
+def test_a_full_disk_is_a_clear_failure(videos_root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*args: Any, **kwargs: Any) -> Any:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    video = accept(clip())
+    monkeypatch.setattr(encode, "encode_chunk", full)
+    run_due_jobs(raise_errors=False, limit=2)
+    job = Job.objects.get(type="videos.encode", attempt_number=1)
+    assert job.status == Status.WAITING, "it is tried again: somebody may have made room"
+    assert "There is no space left on the disk" in job.last_error
+    video.refresh_from_db()
+    assert video.status == VideoStatus.PENDING
+
+
+@pytest.mark.parametrize(
+    "stage",
+    ["videos.probe", "videos.encode", "videos.audio", "videos.master_playlist", "videos.finalize"],
+)
+def test_a_retranscode_that_fails_at_any_stage_leaves_the_published_version_as_it_was(
+    videos_root: Path, break_stage: Callable[[str], None], stage: str
+) -> None:
+    video = accept(clip(50))
+    run_due_jobs()
+    before = Video.objects.values().get()
+    generation = storage.generation(current(video))
+    files = files_in(generation)
+    break_stage(stage)
+    failed = intervening.retranscode(video)
+    run_all()
+    failed.refresh_from_db()
+    assert failed.status == TranscodeStatus.FAILED
+    assert failed.error == "broken by the test"
+    assert Video.objects.values().get() == before
+    assert files_in(generation) == files
+
+
+def test_a_failed_thumbnail_fails_nothing_else(videos_root: Path, break_stage: Callable[[str], None]) -> None:
+    break_stage("videos.thumbnail")
+    video = accept(clip(50))
+    run_all()
+    check_published(video)
+
+
+def test_a_retranscode_replaces_the_old_generation_after_a_grace(
+    videos_root: Path, settings: Settings
+) -> None:
+    settings.VIDEOS = {**settings.VIDEOS, "GENERATION_GRACE": "10ms"}
+    video = accept(clip(50))
+    run_due_jobs()
+    old = current(video)
+    first_published = video.published_at
+    video.visibility = "unlisted"
+    video.save()
+    intervening.retranscode(video)
+    video.refresh_from_db()
+    assert (video.status, video.current) == (VideoStatus.READY, old)
+    run_due_jobs(ahead=timedelta(seconds=1))
+    video.refresh_from_db()
+    assert current(video).number == 2
+    assert (video.published_at, video.visibility) == (first_published, "unlisted")
+    old.refresh_from_db()
+    assert old.status == TranscodeStatus.RETIRED
+    assert old.files_removed_at is not None
+    assert sorted(path.name for path in storage.video_folder(video.pk).iterdir()) == ["g2", "source"]
+    check_published(video)
+
+
+def test_only_the_chosen_qualities_are_made(videos_root: Path) -> None:
+    video = accept(two_qualities(), qualities=["360p"])
+    run_due_jobs()
+    assert [r.name for r in current(video).renditions.filter(kind="video")] == ["360p"]
+
+
+def test_a_second_retranscode_is_refused_while_one_is_active(videos_root: Path) -> None:
+    video = accept(clip(50))
+    with pytest.raises(AlreadyTranscoding, match="generation 1"):
+        intervening.retranscode(video)
+    run_due_jobs()
+    intervening.retranscode(video)
+    with pytest.raises(AlreadyTranscoding, match="generation 2"):
+        intervening.retranscode(video)
+
+
+@pytest.mark.django_db(transaction=True)
+def test_of_two_retranscodes_at_the_same_moment_one_is_refused(videos_root: Path) -> None:
+    video = accept(clip(50))
+    run_due_jobs()
+    outcomes = race_outcomes([lambda: intervening.retranscode(video)] * 3)
+    assert sum(isinstance(outcome, AlreadyTranscoding) for outcome in outcomes) == 2
+    assert sum(isinstance(outcome, Transcode) for outcome in outcomes) == 1
+    assert Transcode.objects.active().count() == 1
+
+
+def test_a_deleted_video_has_no_active_job_and_a_restored_one_goes_on(
+    videos_root: Path, encoded: list[tuple[int, tuple[str, ...]]]
+) -> None:
+    video = accept(two_qualities())
+    run_due_jobs(limit=2)
+    intervening.delete(video)
+    assert video.deleted_at is not None
+    assert not Job.objects.active().exclude(type="videos.remove_files").exists()
+    assert run_all() == []
+    intervening.restore(video)
+    run_all()
+    check_published(video)
+    assert sorted(number for number, _ in encoded) == [1, 2]
+
+
+def test_a_purged_video_leaves_nothing(videos_root: Path) -> None:
+    video = accept(clip(50))
+    run_due_jobs()
+    intervening.purge(video)
+    assert not Video.objects.exists()
+    run_due_jobs()
+    assert files_in(videos_root) == {}
+
+
+def test_without_keeping_completed_qualities_the_files_of_a_failed_transcode_go_at_once(
+    videos_root: Path, settings: Settings, break_stage: Callable[[str], None]
+) -> None:
+    settings.VIDEOS = {**settings.VIDEOS, "KEEP_COMPLETED_QUALITIES": False}
+    break_stage("videos.master_playlist")
+    video = accept(clip(50))
+    run_all()
+    assert not storage.generation(only_transcode(video)).exists()
+    assert storage.source(video).exists()
+    assert intervening.retry(video).number == 2
+
+
+def test_with_keeping_them_they_stay_for_a_while(
+    videos_root: Path, settings: Settings, break_stage: Callable[[str], None]
+) -> None:
+    break_stage("videos.master_playlist")
+    video = accept(clip(50))
+    run_all()
+    transcode = only_transcode(video)
+    assert manifests.read(storage.generation(transcode), manifests.chunk_name(1))
+    assert Job.objects.filter(type="videos.remove_files", status=Status.WAITING).count() == 1
+    settings.VIDEOS = {**settings.VIDEOS, "FAILED_GENERATION_GRACE": "1ms"}
+    Job.objects.filter(type="videos.remove_files").update(run_at="2020-01-01T00:00:00Z")
+    run_all()
+    assert not storage.generation(transcode).exists()
+    assert intervening.retry(video).number == 2
