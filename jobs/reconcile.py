@@ -13,6 +13,7 @@ from django.db.models.functions import Now
 from jobs import database, orchestrator, recovery, registry, wakeup
 from jobs.fleet import proof_of_death
 from jobs.lifecycle.leases import lock
+from jobs.lifecycle.recovering import expiry_counts
 from jobs.models import Event, Job, Kind, Status, Worker
 from jobs.registry import JobType
 from jobs.signals import Transition, announce
@@ -73,8 +74,9 @@ def _dead_leases(*, dry_run: bool) -> list[Finding]:
     }
     for job in Job.objects.leased().filter(worker__in=gone).defer("payload", "result"):
         findings[job.id] = _recovered(job, gone[str(job.worker_id)])
-    for job in Job.objects.expired().defer("payload", "result"):
-        findings.setdefault(job.id, _recovered(job, "its lease expired"))
+    if expiry_counts():
+        for job in Job.objects.expired().defer("payload", "result"):
+            findings.setdefault(job.id, _recovered(job, "its lease expired"))
     if not dry_run and findings:
         changed = {*recovery.bury_the_dead(list(gone)), *recovery.end_expired_leases()}
         findings = {job_id: finding for job_id, finding in findings.items() if job_id in changed}

@@ -28,6 +28,14 @@ def record(job: JobContext, log: str) -> None:
     note(log, job)
 
 
+@job_type("work.make", artifact=lambda payload: Path(payload["path"]).exists())
+def make(job: JobContext, log: str, path: str) -> str:
+    """Write a file, unless it is there."""
+    note(log, job)
+    Path(path).touch()
+    return "made"
+
+
 @job_type("work.needs_gpu", requires=["gpu"])
 def need_gpu(job: JobContext, log: str) -> None:
     note(log, job)
