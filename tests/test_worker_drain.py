@@ -1,5 +1,6 @@
 """A worker that is told to stop lets its jobs finish, or gives them back uncounted."""
 
+import os
 import signal
 from pathlib import Path
 
@@ -105,6 +106,25 @@ def test_a_supervisor_passes_the_drain_on_to_its_workers(start_manage: StartMana
     supervisor.send_signal(signal.SIGTERM)
     assert supervisor.wait(timeout=30) == 0
     assert [status_of(job) for job in jobs] == ["completed"] * 2
+
+
+def test_a_signal_to_the_whole_process_group_counts_once(
+    start_manage: StartManage, log: str, gate: Path
+) -> None:
+    """Ctrl-C in a terminal reaches supervisor and workers; so does the SIGTERM of systemd."""
+    job = enqueue("work.hold", log=log, gate=str(gate))
+    supervisor = start_manage("runworker", "--processes=2", env=PATIENT)
+    wait_for_worker(supervisor, count=2)
+    started(log)
+    os.killpg(supervisor.pid, signal.SIGINT)
+    wait_until(lambda: supervisor.read_output().count("may finish") == 2)
+    wait_until(
+        lambda: supervisor.read_output().count("stopped:") == 1
+    )  # the idle one; the other waits for its job
+    assert (status_of(job), outcomes_of(job.pk)) == ("processing", ["running"])
+    os.killpg(supervisor.pid, signal.SIGINT)
+    assert supervisor.wait(timeout=30) == 0
+    assert was_released(job), "the second time means: at once"
 
 
 @pytest.mark.parametrize("disabled", [False, True])

@@ -27,6 +27,8 @@ log = logging.getLogger("jobs.worker")
 
 AWAKE_SECONDS = 0.1
 """After a wake-up a worker keeps looking for this long, so that hints may be coalesced without a loss."""
+AT_ONCE = signal.SIGUSR1
+"""What a supervisor sends its workers for a second signal."""
 _FIRST_LOOK = 0.005
 _LINGER = 0.003
 """How long a worker with a few free slots waits for more before it claims, when jobs end quickly."""
@@ -45,6 +47,8 @@ class Options:
     """Exit when nothing can be claimed any more."""
     until_empty: bool = False
     """Exit when nothing is pending, due or running anywhere."""
+    supervised: bool = False
+    """Forked by a supervisor, which alone tells a first signal from a second."""
 
     def handled_types(self) -> list[str]:
         names = {kind.name for kind in registry.all_types()} if self.types is None else set(self.types)
@@ -271,9 +275,13 @@ class WorkerLoop:
         if threading.current_thread() is threading.main_thread():
             for number in (signal.SIGTERM, signal.SIGINT):
                 signal.signal(number, self._on_signal)
+            signal.signal(AT_ONCE, self._on_signal)
 
     def _on_signal(self, number: int, frame: FrameType | None) -> None:
-        self._stop_requested += 1
+        if number == AT_ONCE:
+            self._stop_requested = 2
+        elif not (self.options.supervised and self._stop_requested):
+            self._stop_requested += 1
         self._wake.set()
 
     # -- the end -------------------------------------------------------------------------------------------------

@@ -1,7 +1,12 @@
-"""--processes N: forks worker processes, restarts one that dies, passes signals on."""
+"""--processes N: forks worker processes, restarts one that dies, passes signals on.
+
+A signal may reach supervisor and workers alike (Ctrl-C in a terminal, systemd). It must count once, so a supervised
+worker takes any number of SIGTERM and SIGINT for one, and the supervisor alone says "at once", with AT_ONCE.
+"""
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import os
 import signal
@@ -12,11 +17,12 @@ from types import FrameType
 
 from django.db import connections
 
-from jobs.worker.loop import Options, WorkerLoop
+from jobs.worker.loop import AT_ONCE, Options, WorkerLoop
 
 log = logging.getLogger("jobs.worker")
 
 _RESTART_PAUSE = 1.0
+_STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT)
 
 
 def supervise(options: Options, processes: int) -> int:
@@ -29,13 +35,20 @@ def supervise(options: Options, processes: int) -> int:
         nonlocal stopping
         stopping += 1
         for pid in children:
-            os.kill(pid, number)
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGTERM if stopping == 1 else AT_ONCE)
 
-    for number in (signal.SIGTERM, signal.SIGINT):
+    def start(own: Options) -> None:
+        # No signal in between: it would miss the new child, or be handled there as if it were the supervisor.
+        signal.pthread_sigmask(signal.SIG_BLOCK, _STOP_SIGNALS)
+        children[_fork(own)] = own
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, _STOP_SIGNALS)
+
+    for number in _STOP_SIGNALS:
         signal.signal(number, pass_on)
     for index in range(1, processes + 1):
-        own = replace(options, name=f"{options.name}-{index}" if options.name else None)
-        children[_fork(own)] = own
+        name = f"{options.name}-{index}" if options.name else None
+        start(replace(options, name=name, supervised=True))
     while children:
         try:
             pid, status = os.wait()
@@ -49,7 +62,7 @@ def supervise(options: Options, processes: int) -> int:
         )
         time.sleep(_RESTART_PAUSE)
         if not stopping:
-            children[_fork(own)] = own
+            start(own)
     return 0
 
 
@@ -59,8 +72,9 @@ def _fork(options: Options) -> int:
         return pid
     code = 1
     try:
-        signal.signal(signal.SIGTERM, signal.SIG_DFL)
-        signal.signal(signal.SIGINT, signal.SIG_DFL)
+        for number in _STOP_SIGNALS:
+            signal.signal(number, signal.SIG_DFL)
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, _STOP_SIGNALS)
         code = WorkerLoop(options).run()
     except Exception:
         log.exception("the worker process could not go on")
