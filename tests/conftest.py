@@ -153,6 +153,7 @@ def videos_root(settings: Settings, tmp_path: Path) -> Path:
         "SEGMENT_SECONDS": 1,
         "SEGMENTS_PER_CHUNK": 2,
         "PRESET": "ultrafast",
+        "TRANSCRIBER": "off",
     }
     return root
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from videos import conf, manifests, storage
 from videos.media.plan import EncodePlan
-from videos.models import QualityStatus, Transcode, TranscodeStatus
+from videos.models import QualityStatus, Subtitle, Transcode, TranscodeStatus
 
 Payload = dict[str, Any]
 
@@ -41,6 +41,17 @@ def thumbnail_exists(payload: Payload) -> bool | None:
     if transcode is None or transcode.plan is None:
         return None
     return _verdict(transcode, manifests.THUMBNAIL, EncodePlan.from_json(transcode.plan), [])
+
+
+def subtitle_exists(payload: Payload) -> bool | None:
+    """A stored subtitle completes the job, whatever its record says. None stored says nothing: there may be none."""
+    transcode = Transcode.objects.filter(pk=payload["transcode_id"]).first()
+    if transcode is None:
+        return None
+    stored = Subtitle.objects.filter(video=transcode.video_id)
+    if transcode.redo_subtitles:
+        stored = stored.filter(stored_at__gte=transcode.created_at)
+    return True if stored.exists() else None
 
 
 def is_published(payload: Payload) -> bool | None:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from jobs import PermanentFailure
 from videos import encoding, manifests
 from videos.manifests import Manifest
-from videos.media import finish, playlists
+from videos.media import finish, playlists, webvtt
 from videos.media.encode import Written
 from videos.media.exceptions import ChunkRefused
 from videos.media.plan import EncodePlan
@@ -129,7 +129,8 @@ def _write_captions(bench: Workbench, plan: EncodePlan) -> list[Captions]:
     for subtitle in bench.transcode.video.subtitles.all():
         folder.mkdir(parents=True, exist_ok=True)
         name = subtitle.file_name
-        (folder / f"{name}.vtt").write_text(subtitle.webvtt, encoding="utf-8")
+        cues = webvtt.read_captions(subtitle.webvtt.encode())
+        (folder / f"{name}.vtt").write_text(webvtt.write_webvtt(cues, zero=plan.zero), encoding="utf-8")
         (folder / f"{name}.m3u8").write_text(
             playlists.captions_playlist(f"{name}.vtt", plan.duration), encoding="utf-8"
         )

@@ -33,6 +33,10 @@ class VideosSettings:
     critical_qualities: str = text(
         "all", "qualities without which a transcode fails: all, none, or names such as 720p,360p"
     )
+    transcriber: str = text(
+        "auto", "what recognises speech", choices=("auto", "whisper", "pocketsphinx", "off")
+    )
+    whisper_model: str = text("", "the folder of a faster-whisper model; empty: there is none")
     keep_completed_qualities: bool = flag(True, "a retry encodes only what is missing")
     cleanup_partial_on_failure: bool = flag(True, "files of a failed transcode are removed")
     failed_generation_grace: timedelta = duration(
@@ -81,6 +85,10 @@ def _contradictions(settings: VideosSettings) -> list[str]:
         problems.append(f"VIDEOS['ROOT'] must be an absolute path, not {settings.root!r}.")
     if settings.ffmpeg and not Path(settings.ffmpeg).is_file():
         problems.append(f"VIDEOS['FFMPEG']: there is no file {settings.ffmpeg}.")
+    if settings.whisper_model and not Path(settings.whisper_model).is_dir():
+        problems.append(f"VIDEOS['WHISPER_MODEL']: there is no folder {settings.whisper_model}.")
+    if settings.transcriber == "whisper" and not settings.whisper_model:
+        problems.append("VIDEOS['TRANSCRIBER'] is whisper; set WHISPER_MODEL to the folder of its model.")
     return problems
 
 

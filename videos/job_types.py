@@ -5,10 +5,10 @@ from __future__ import annotations
 import os
 from typing import Any
 
-from jobs import JobContext, database, job_type
+from jobs import LOW, JobContext, database, job_type
 from jobs.lifecycle.leases import lock_leased
-from videos import assembling, conf, encoding, following, manifests, pipeline, publishing, removal
-from videos.artifacts import audio_exists, chunk_exists, is_published, thumbnail_exists
+from videos import assembling, conf, encoding, following, manifests, pipeline, publishing, removal, subtitling
+from videos.artifacts import audio_exists, chunk_exists, is_published, subtitle_exists, thumbnail_exists
 from videos.manifests import Manifest
 from videos.media import ladder, thumbnails
 from videos.media.ffmpeg import build_id
@@ -32,7 +32,8 @@ def probe(job: JobContext, transcode_id: int) -> None:
         transcode.plan = plan.to_json()
         transcode.encoder = plan.encoder
         transcode.work_total = pipeline.total_work(plan, transcode)
-        transcode.save(update_fields=["plan", "encoder", "work_total"])
+        transcode.text_tracks = subtitling.text_tracks(info)
+        transcode.save(update_fields=["plan", "encoder", "work_total", "text_tracks"])
         following.plan_qualities(transcode, plan)
         pipeline.fan_out(job, transcode, plan)
 
@@ -71,6 +72,18 @@ def thumbnail(job: JobContext, transcode_id: int) -> None:
         made = thumbnails.make(assembling.decoded_plan(bench), bench.generation, stop=watch.stop)
         manifest = Manifest(plan=bench.plan.digest(), files=(made.poster, made.storyboard, *made.sheets))
         manifests.write(bench.generation, manifests.THUMBNAIL, manifest)
+
+
+@job_type("videos.subtitles", artifact=subtitle_exists)
+def subtitles(job: JobContext, transcode_id: int) -> dict[str, Any]:
+    """The text tracks of the source."""
+    return {"languages": subtitling.extract(open_bench(job, transcode_id))}
+
+
+@job_type("videos.transcribe", artifact=subtitle_exists, per_worker=1, priority=LOW)
+def transcribe(job: JobContext, transcode_id: int) -> dict[str, Any]:
+    """What is said, written down."""
+    return subtitling.transcribe(open_bench(job, transcode_id))
 
 
 @job_type("videos.master_playlist")

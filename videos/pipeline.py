@@ -2,7 +2,8 @@
 
 probe → plan ┬→ encode (a job per chunk) → thumbnail ┐
              ├→ audio (a job per track)              ├→ master_playlist → finalize → ready
-             └→ subtitles                            ┘
+             ├→ subtitles (text tracks of the source)┘
+             └→ transcribe (speech; nobody waits for it)
 
 A new stage is one line in STAGES, and its handler in job_types.py.
 """
@@ -15,6 +16,7 @@ from typing import Any
 
 from jobs import JobContext, optional, workflow
 from jobs.models import Job
+from videos import conf
 from videos.media.plan import EncodePlan
 from videos.models import Step, Transcode
 
@@ -58,8 +60,14 @@ def _per_track(plan: EncodePlan, transcode: Transcode) -> Iterable[dict[str, Any
     return [{"track": track.number} for track in plan.audio]
 
 
-def _if_wanted(plan: EncodePlan, transcode: Transcode) -> Iterable[dict[str, Any]]:
-    return [{}] if transcode.with_subtitles else []
+def _if_text(plan: EncodePlan, transcode: Transcode) -> Iterable[dict[str, Any]]:
+    return [{}] if transcode.with_subtitles and transcode.text_tracks else []
+
+
+def _if_speech(plan: EncodePlan, transcode: Transcode) -> Iterable[dict[str, Any]]:
+    """Speech is recognised where nobody has written it down."""
+    wanted = transcode.with_subtitles and not transcode.text_tracks and plan.audio
+    return [{}] if wanted and conf.current().transcriber != "off" else []
 
 
 def _pixels(plan: EncodePlan, unit: dict[str, Any]) -> float:
@@ -75,7 +83,7 @@ def _little(plan: EncodePlan, unit: dict[str, Any]) -> float:
 
 
 def _aside(plan: EncodePlan, unit: dict[str, Any]) -> float:
-    """Nobody waits for it, so it is no part of the progress."""
+    """No part of the progress: it is done in no time, or nobody waits for it."""
     return 0.0
 
 
@@ -91,13 +99,15 @@ STAGES: tuple[Stage, ...] = (
         after=("videos.encode",),
         critical=False,
     ),
+    Stage(type="videos.subtitles", step=Step.TRANSCODE, units=_if_text, work=_aside, critical=False),
+    Stage(type="videos.transcribe", step=Step.TRANSCODE, units=_if_speech, work=_aside, critical=False),
     Stage(
         type="videos.master_playlist",
         step=Step.MASTER_PLAYLIST,
         units=_once,
         work=_little,
         after=("videos.encode", "videos.audio"),
-        settled=("videos.thumbnail",),
+        settled=("videos.thumbnail", "videos.subtitles"),
     ),
     Stage(
         type="videos.finalize",

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import logging
+import shutil
 from collections.abc import Iterable
 
 from django.db.models.functions import Coalesce, Now
@@ -134,8 +135,6 @@ def _rendition(
 
 def _tidy(bench: Workbench) -> None:
     """What workers that were killed have left behind."""
-    from shutil import rmtree
-
-    for path in bench.generation.glob(".*-*"):
-        if path.is_dir():
-            rmtree(path, ignore_errors=True)
+    for pattern in (".chunk-*", ".audio-*"):
+        for folder in bench.generation.glob(pattern):
+            shutil.rmtree(folder, ignore_errors=True)

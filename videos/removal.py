@@ -78,7 +78,7 @@ def _grace(transcode: Transcode) -> timedelta:
 
 def _stop_writers(transcode: Transcode) -> None:
     """Jobs of a transcode that is given up must not write what is being removed."""
-    active = Job.objects.active().filter(workflow_id=transcode.workflow_id).exclude(type="videos.subtitles")
+    active = Job.objects.active().filter(workflow_id=transcode.workflow_id)
     lifecycle.cancel(
         list(active.values_list("pk", flat=True)), reason="the files of its transcode are removed"
     )

@@ -1,6 +1,7 @@
 """The names of every file, in one place. Nothing outside of VIDEOS["ROOT"] can be named here.
 
 ROOT/incoming/<upload>/<name>           an upload that is not a video yet
+ROOT/work/                              temporary files of running jobs
 ROOT/<video>/source/<name>              what was uploaded; never changed
 ROOT/<video>/g<number>/                 one generation:
     master.m3u8  poster.jpg  …          what media/ writes, see docs/pipeline.md
@@ -32,6 +33,11 @@ def root() -> Path:
 
 def incoming(upload_id: str) -> Path:
     return root() / "incoming" / _checked(upload_id)
+
+
+def workplace() -> Path:
+    """For temporary files that belong to no generation."""
+    return root() / "work"
 
 
 def video_folder(video_id: str) -> Path:

@@ -24,7 +24,7 @@ class Subtitle(models.Model):
     label = models.CharField(max_length=100, blank=True, default="")
     source = models.CharField(max_length=10, choices=SubtitleSource.choices)
     webvtt = models.TextField()
-    created_at = models.DateTimeField(auto_now_add=True)
+    stored_at = models.DateTimeField(auto_now=True)
 
     class Meta:
         ordering = ["language"]

@@ -49,6 +49,7 @@ class Transcode(models.Model):
         default=list, blank=True, help_text="empty: every rung the source allows"
     )
     with_subtitles = models.BooleanField(default=True)
+    text_tracks = models.JSONField(default=list, blank=True, help_text="those of the source, found at probe")
     redo_subtitles = models.BooleanField(default=False, help_text="although there are some already")
 
     plan = models.JSONField(null=True, blank=True, help_text="how every chunk is encoded, pinned at probe")
