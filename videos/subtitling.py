@@ -24,16 +24,21 @@ def upload(video: Video, data: bytes, *, language: str, label: str = "") -> Subt
     """Store an SRT or WebVTT file, written anew: nothing of its markup is passed on as it is."""
     if not _LANGUAGE.fullmatch(language) or len(language) > 20:
         raise UploadRefused(f"{language!r} is no language; use a tag such as en or pt-BR.")
-    try:
-        text = webvtt.write_webvtt(webvtt.read_captions(data))
-    except BadSubtitles as refusal:
-        raise UploadRefused(str(refusal)) from refusal
+    text = rewritten(data)
     subtitle: Subtitle = Subtitle.objects.update_or_create(
         video=video,
         language=language,
         defaults={"label": label[:100], "source": SubtitleSource.UPLOADED, "webvtt": text},
     )[0]
     return subtitle
+
+
+def rewritten(data: bytes) -> str:
+    """The same subtitles as WebVTT of our own making; raises UploadRefused."""
+    try:
+        return webvtt.write_webvtt(webvtt.read_captions(data))
+    except BadSubtitles as refusal:
+        raise UploadRefused(str(refusal)) from refusal
 
 
 def text_tracks(info: SourceInfo) -> list[dict[str, Any]]:
