@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 
 from videos.media import rates
 from videos.media.ladder import LADDER, rungs_for
-from videos.media.plan import AAC_FRAME, SAMPLE_RATE, EncodePlan, PlanSettings, level_for, make_plan
+from videos.media.levels import level_for
+from videos.media.plan import AAC_FRAME, SAMPLE_RATE, EncodePlan, PlanSettings, make_plan
 from videos.media.source import AudioTrack, SourceInfo, VideoTrack
 
 NTSC = Fraction(30000, 1001)

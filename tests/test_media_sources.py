@@ -277,6 +277,22 @@ def test_frame_rates_are_kept_up_to_sixty(tmp_path: Path, rate: Fraction, publis
     assert plan.frame_rate == (published or rate)
 
 
+def test_a_picture_that_changes_its_size_midway(tmp_path: Path) -> None:
+    parts = []
+    for number, size in enumerate(((320, 180), (640, 360))):
+        video = (*X264, "-bsf:v", "h264_mp4toannexb")
+        clip = make_clip(tmp_path / f"{number}.mp4", frames=60, size=size, sounds=(), video=video)
+        part = tmp_path / f"{number}.ts"
+        run_ffmpeg("-i", clip, "-c", "copy", "-output_ts_offset", str(number * 2.4), "-muxdelay", "0", part)
+        parts.append(part.read_bytes())
+    source = tmp_path / "changing.ts"
+    source.write_bytes(b"".join(parts))
+    plan = transcode(source, tmp_path / "out", per_chunk=5)
+    conformance.check(tmp_path / "out", plan)
+    assert (plan.renditions[0].width, plan.renditions[0].height) == (320, 180)
+    assert numbers_shown(tmp_path / "out", plan) == [*range(60), *range(60)]
+
+
 def test_one_second(tmp_path: Path) -> None:
     source = make_clip(tmp_path / "second.mp4", frames=25)
     plan = transcode(source, tmp_path / "out", segment=6, per_chunk=5)

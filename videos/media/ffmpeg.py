@@ -27,6 +27,8 @@ CONTAIN = Path(__file__).with_name("contain.py")
 POLL = 0.25
 LAST_LINES = 25
 LONGEST_LINE = 400
+REAL_WORK = 1 << 20
+"""Bytes that a process moves while it works; its reports on progress are some hundred a second."""
 SYSTEM_FOLDERS = ("/usr", "/lib", "/lib64", "/etc/ld.so.cache", "/dev/null", "/dev/urandom")
 
 # The wheel's static ffmpeg crashes on every MPEG-TS file: to decode the station's name, its old C library loads
@@ -194,6 +196,7 @@ class _Watcher:
         self.values: dict[str, str] = {}
         self.started = self.moved = time.monotonic()
         self.latest = Progress()
+        self.bytes_moved = 0
 
     def watch(self) -> None:
         assert self.process.stdout
@@ -223,11 +226,24 @@ class _Watcher:
                 f"ffmpeg took longer than {self.limits.wall_clock:g} s and was killed.",
                 stderr=self.last_lines(),
             )
-        if now - self.moved > self.limits.no_progress:
+        if now - self.moved > self.limits.no_progress and not self.reads_or_writes():
             raise FfmpegTimedOut(
                 f"ffmpeg made no progress for {self.limits.no_progress:g} s and was killed.",
                 stderr=self.last_lines(),
             )
+
+    def reads_or_writes(self) -> bool:
+        """Whether it has read or written anything since last asked: it may have to read long before it can show."""
+        try:
+            lines = Path(f"/proc/{self.process.pid}/io").read_text().split("\n")
+        except OSError:
+            return False
+        bytes_moved = sum(int(line.split()[1]) for line in lines if line.startswith(("rchar", "wchar")))
+        if bytes_moved - self.bytes_moved < REAL_WORK:
+            return False
+        self.bytes_moved = bytes_moved
+        self.moved = time.monotonic()
+        return True
 
     def take(self, pipe: str, data: bytes) -> None:
         *lines, rest = (self.partial[pipe] + data).split(b"\n")

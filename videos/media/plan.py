@@ -17,7 +17,8 @@ from typing import Any, Self
 
 from videos.media import rates, serial
 from videos.media.containers import CONTAINERS
-from videos.media.ladder import Choice
+from videos.media.ladder import Choice, Size
+from videos.media.levels import level_for
 from videos.media.source import SourceInfo
 
 VERSION = 1
@@ -108,6 +109,9 @@ class EncodePlan:
     """The moment on the source's clock that is published as zero."""
     origin_ticks: int
     """The same, in ticks of the picture's time base."""
+    held_frames: int
+    """How long the first picture is shown before its time, because sound comes earlier."""
+    rotation: int
     deinterlace: bool
     hdr_transfer: str
     to_bt709: bool
@@ -255,7 +259,7 @@ def make_plan(
     rate = rates.publish_at(video.frame_rate, variable=video.variable_rate)
     origin = _origin(source)
     segment_frames = max(1, round(settings.segment_seconds * rate))
-    renditions = tuple(_rendition(size.rung, size.width, size.height, rate) for size in choice.sizes)
+    renditions = tuple(_rendition(size, rate) for size in choice.sizes)
     plan = EncodePlan(
         version=VERSION,
         ffmpeg=ffmpeg_build,
@@ -265,6 +269,8 @@ def make_plan(
         video_index=video.index,
         origin=origin,
         origin_ticks=round(origin / video.time_base),
+        held_frames=round((video.start - origin) * rate),
+        rotation=video.rotation,
         deinterlace=video.interlaced,
         hdr_transfer=video.hdr_transfer,
         to_bt709=video.pix_fmt.startswith(("rgb", "bgr", "gbr", "argb", "abgr", "0rgb", "pal8")),
@@ -317,48 +323,18 @@ def _audio(source: SourceInfo, renditions: tuple[RenditionPlan, ...]) -> tuple[A
     )
 
 
-def _rendition(rung: Any, width: int, height: int, rate: Fraction) -> RenditionPlan:
+def _rendition(size: Size, rate: Fraction) -> RenditionPlan:
+    rung = size.rung
     maxrate = rung.video_bitrate * 5 // 4
     bufsize = rung.video_bitrate * 2
     return RenditionPlan(
         name=rung.name,
-        width=width,
-        height=height,
+        width=size.width,
+        height=size.height,
         bitrate=rung.video_bitrate,
         maxrate=maxrate,
         bufsize=bufsize,
         profile="high",
-        level=level_for(width, height, rate, maxrate),
+        level=level_for(size.width, size.height, rate, maxrate),
         audio_bitrate=rung.audio_bitrate,
     )
-
-
-# H.264, table A-1: level, macroblocks per second, macroblocks per frame, kbit/s (High profile: × 1.25).
-_LEVELS = (
-    ("1.2", 6_000, 396, 384),
-    ("1.3", 11_880, 396, 768),
-    ("2.0", 11_880, 396, 2_000),
-    ("2.1", 19_800, 792, 4_000),
-    ("2.2", 20_250, 1_620, 4_000),
-    ("3.0", 40_500, 1_620, 10_000),
-    ("3.1", 108_000, 3_600, 14_000),
-    ("3.2", 216_000, 5_120, 20_000),
-    ("4.0", 245_760, 8_192, 20_000),
-    ("4.2", 522_240, 8_704, 50_000),
-    ("5.0", 589_824, 22_080, 135_000),
-    ("5.1", 983_040, 36_864, 240_000),
-    ("5.2", 2_073_600, 36_864, 240_000),
-    ("6.0", 4_177_920, 139_264, 240_000),
-    ("6.2", 16_711_680, 139_264, 800_000),
-)
-
-
-def level_for(width: int, height: int, rate: Fraction, maxrate: int) -> str:
-    """The lowest H.264 level that a decoder needs for this picture."""
-    across, down = -(-width // 16), -(-height // 16)
-    blocks = across * down
-    for level, per_second, per_frame, kilobits in _LEVELS:
-        fits = blocks <= per_frame and max(across, down) ** 2 <= 8 * per_frame
-        if fits and blocks * rate <= per_second and maxrate <= kilobits * 1250:
-            return level
-    return _LEVELS[-1][0]

@@ -19,8 +19,8 @@ import av.error
 from av.stream import Disposition
 
 from videos.media import containers, rates
-from videos.media.boxes import is_encrypted
 from videos.media.containers import Container
+from videos.media.encryption import is_encrypted
 from videos.media.exceptions import NotPlayable
 from videos.media.source import HDR_TRANSFERS, AudioTrack, SourceInfo, SubtitleTrack, VideoTrack
 
