@@ -14,12 +14,12 @@ from jobs.worker.loop import AWAKE_SECONDS
 from tests.actors import Background
 from tests.conftest import StartManage
 from tests.support import ManageProcess, wait_until
-from tests.workers import QUICK, wait_for_status, wait_for_worker
+from tests.workers import wait_for_status, wait_for_worker
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
 DROWSY = {"JOBS_TICK_INTERVAL": "10m", "JOBS_SWEEP_INTERVAL": "10m"}
-"""A worker that, once it sleeps, finds nothing by itself during this test."""
+"""A worker that, once it sleeps, looks for jobs with its heartbeats only, every 30 seconds."""
 DEAF = {"JOBS_SESSION_FEATURES": "false"}
 
 
@@ -71,10 +71,10 @@ def fall_asleep() -> None:
 
 
 def test_a_sleeping_worker_is_woken_by_an_enqueue(start_manage: StartManage) -> None:
-    """By NOTIFY on PostgreSQL, by a local datagram on SQLite; nothing else happens for ten minutes."""
+    """By NOTIFY on PostgreSQL, by a local datagram on SQLite, long before it would look by itself."""
     sleeping(start_manage, **DROWSY)
     for _ in range(3):
-        wait_for_status(enqueue("tests.noop"), "completed")
+        wait_for_status(enqueue("tests.noop"), "completed", timeout=15)
         fall_asleep()
 
 
@@ -129,7 +129,7 @@ def test_the_socket_file_of_a_dead_worker_is_harmless(start_manage: StartManage)
     stale = local._folder() / f"{victim.pid}.sock"
     assert stale.is_socket()
     sleeping(start_manage, **DROWSY)
-    wait_for_status(enqueue("tests.noop"), "completed")
+    wait_for_status(enqueue("tests.noop"), "completed", timeout=15)
     assert not stale.exists(), "and it was cleared away"
 
 
@@ -148,7 +148,7 @@ def test_a_full_socket_keeps_no_enqueuer_waiting() -> None:
 
 @pytest.mark.skipif(connection.vendor != "postgresql", reason="a socket has no connection that may break")
 def test_a_worker_whose_ear_was_cut_off_hears_again(start_manage: StartManage) -> None:
-    sleeping(start_manage, **QUICK | DROWSY)
+    sleeping(start_manage, **DROWSY)
     with connection.cursor() as cursor:
         listening = "FROM pg_stat_activity WHERE query LIKE 'LISTEN%%' AND pid <> pg_backend_pid()"
         cursor.execute(f"SELECT pid, pg_terminate_backend(pid) {listening}")
@@ -159,4 +159,4 @@ def test_a_worker_whose_ear_was_cut_off_hears_again(start_manage: StartManage) -
             return [row for row in cursor.fetchall() if row[0] != pid] != []
 
         wait_until(listens_again)
-    wait_for_status(enqueue("tests.noop"), "completed")
+    wait_for_status(enqueue("tests.noop"), "completed", timeout=15)

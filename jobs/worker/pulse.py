@@ -102,7 +102,8 @@ class Pulse:
             recovery.bury_the_dead(others)
         if glance.pending:
             self._on_pending()
-        tick = settings.tick_interval.total_seconds()
+        until_heartbeat = max(0.01, self._next_heartbeat - now)
+        tick = min(settings.tick_interval.total_seconds(), until_heartbeat)
         if glance.next_due is not None:
             return min(tick, max(0.01, glance.next_due))
         return tick
