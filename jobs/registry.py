@@ -76,10 +76,13 @@ def _refuse_nonsense(kind: JobType) -> None:
         raise ValueError(f"{kind.name}: per_worker must be at least 1.")
     if kind.max_attempts is not None and kind.max_attempts < 1:
         raise ValueError(f"{kind.name}: max_attempts must be at least 1.")
-    if kind.timeout is not None and kind.timeout <= timedelta(0):
-        raise ValueError(f"{kind.name}: timeout must be longer than zero.")
+    timeout: Any = kind.timeout
+    if timeout is not None and not (isinstance(timeout, timedelta) and timeout > timedelta(0)):
+        raise ValueError(f"{kind.name}: timeout must be a timedelta longer than zero.")
     if kind.memory_limit is not None and not kind.isolate:
         raise ValueError(f"{kind.name}: memory_limit needs isolate=True.")
+    if not kind.signature.parameters:
+        raise ValueError(f"{kind.name}: the handler takes the job as its first argument.")
 
 
 _types: dict[str, JobType] = {}
@@ -100,6 +103,8 @@ def job_type(
     memory_limit: int | None = None,
 ) -> Callable[[H], H]:
     """Register the decorated function as the handler of jobs of this type."""
+    if isinstance(requires, str):
+        raise ValueError(f"{name}: requires is a list of capabilities, such as [{requires!r}].")
 
     def register(handler: H) -> H:
         known = _types.get(name)

@@ -20,21 +20,24 @@ T = TypeVar("T")
 _UNITS = {"": 1, "ms": 0.001, "s": 1, "m": 60, "min": 60, "h": 3600, "d": 86400}
 
 
+LONGEST = timedelta(days=100 * 366)
+
+
 def parse_duration(value: Any) -> timedelta:
     if isinstance(value, timedelta):
-        result = value
+        seconds = value.total_seconds()
     elif isinstance(value, int | float) and not isinstance(value, bool):
-        result = timedelta(seconds=value)
+        seconds = value
     elif isinstance(value, str) and (match := re.fullmatch(r"(\d+(?:\.\d+)?)\s*([a-z]*)", value.strip())):
         number, unit = match.groups()
         if unit not in _UNITS:
             raise ValueError(f"{value!r} has an unknown unit; use ms, s, m, h or d")
-        result = timedelta(seconds=float(number) * _UNITS[unit])
+        seconds = float(number) * _UNITS[unit]
     else:
         raise ValueError(f"{value!r} is not a duration such as 90, '30s', '5m', '2h' or '30d'")
-    if result <= timedelta(0):
-        raise ValueError(f"{value!r} must be longer than zero")
-    return result
+    if not 0 < seconds <= LONGEST.total_seconds():
+        raise ValueError(f"{value!r} must be longer than zero and at most a hundred years")
+    return max(timedelta(seconds=seconds), timedelta.resolution)
 
 
 def whole_number(minimum: int) -> Callable[[Any], int]:
