@@ -49,3 +49,24 @@ def test_progress_on_a_lost_lease_stops_the_handler(start_manage: StartManage, l
     done = wait_for_status(job, "completed")
     assert (done.attempt_number, done.result) == (2, "progressed")
     assert outcomes_of(job.pk) == ["lost", "completed"]
+
+
+def test_a_handler_without_progress_for_too_long_loses_its_lease_and_is_stopped(
+    start_manage: StartManage, log: str, gate: Path
+) -> None:
+    """Its process is alive and heartbeats renew what has shown life, but not this one."""
+    hung, alive = (enqueue("work.hold", log=log, gate=str(gate), max_attempts=1) for _ in range(2))
+    start_manage("runworker", "--concurrency=2", env=QUICK)
+    wait_until(lambda: len(read_notes(log, "started")) == 2)
+    soon = Now() + timedelta(minutes=1)
+    Job.objects.filter(pk=alive.pk).update(claim_expires_at=soon)
+    Job.objects.filter(pk=hung.pk).update(
+        last_checkpoint=Now() - timedelta(minutes=31), claim_expires_at=Now() - timedelta(seconds=1)
+    )
+    assert "lease expired" in wait_for_status(hung, "failed").last_error
+    wait_until(lambda: Job.objects.filter(pk=alive.pk, claim_expires_at__gt=soon))
+    wait_for_status(enqueue("work.record", log=log), "completed")  # the slot is free again
+    gate.touch()
+    wait_for_status(alive, "completed")
+    assert outcomes_of(hung.pk) == ["lost"]
+    assert [line["job"] for line in read_notes(log, "finished")] == [alive.pk]
