@@ -25,6 +25,7 @@ from django.db.models.functions import Now
 from jobs import database, lifecycle, orchestrator, registry
 from jobs.exceptions import LeaseLost
 from jobs.lifecycle import ClaimedJob, ProgressReport
+from jobs.logs import log_context
 from jobs.models import Job, Status, Worker, WorkerStatus
 from jobs.ulid import new_ulid
 from jobs.worker.context import JobContext
@@ -156,7 +157,8 @@ def _claim_next(worker: Worker, horizon: datetime | None) -> ClaimedJob | None:
 
 def _run(claimed: ClaimedJob, *, raise_errors: bool) -> Run:
     context = JobContext(claimed, report=_report_progress)
-    with _as_if_committed():
+    about = {"job_id": context.id, "job_type": context.type, "correlation_id": context.correlation_id}
+    with _as_if_committed(), log_context(**about):
         outcome = run_handler(context)
     _report(outcome)
     job = Job.objects.get(pk=context.id)
