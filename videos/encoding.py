@@ -33,6 +33,8 @@ def encode_chunk(bench: Workbench, number: int) -> None:
         except (FfmpegStopped, FfmpegTimedOut):
             raise
         except (FfmpegFailed, ChunkRefused) as error:
+            if _was_killed(error) and bench.job.attempt < bench.job.max_attempts:
+                raise  # by the system or by a person: no quality is to blame
             _encode_one_by_one(bench, plan, number, manifest, missing, error)
         else:
             manifests.write(bench.generation, name, manifest)
@@ -100,6 +102,10 @@ def _encode(
         stop=watch.stop,
     )
     return Manifest(plan=plan.digest(), frames=made.frames, parts=tuple(qualities), files=made.files)
+
+
+def _was_killed(error: MediaError) -> bool:
+    return isinstance(error, FfmpegFailed) and (error.returncode or 0) < 0
 
 
 def _encode_one_by_one(
