@@ -42,14 +42,16 @@ def report_progress(reports: Sequence[ProgressReport]) -> list[Lease]:
     return database.when_unlocked(write) if reports else []
 
 
-def renew(worker_id: str) -> int:
-    """Renew every lease of this worker whose job has started, or shown progress, within the stale timeout."""
+def renew(worker_id: str, running: Collection[str] | None = None) -> int:
+    """Renew every lease of this worker whose job has started, or shown progress, within the stale timeout.
+
+    `running`: the jobs that the worker says it runs; whatever else it holds is left to expire.
+    """
     settings = conf.current()
-    return int(
-        Job.objects.recently_alive(settings.stale_timeout)
-        .filter(worker_id=worker_id)
-        .update(claim_expires_at=database.now_plus(settings.claim_duration))
-    )
+    mine = Job.objects.recently_alive(settings.stale_timeout).filter(worker_id=worker_id)
+    if running is not None:
+        mine = mine.filter(pk__among=frozenset(running))
+    return int(mine.update(claim_expires_at=database.now_plus(settings.claim_duration)))
 
 
 def live_leases(worker_id: str) -> Collection[Lease]:

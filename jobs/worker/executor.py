@@ -69,6 +69,7 @@ class Executor:
         self._worker_name = worker_name
         self._queue: queue.SimpleQueue[Run] = queue.SimpleQueue()
         self._runs: dict[Lease, Run] = {}
+        self._given_up: set[Lease] = set()
         self._idle = 0
         self._threads = 0
         self._counting = threading.Lock()
@@ -89,6 +90,10 @@ class Executor:
 
     def leases(self) -> list[Lease]:
         return list(self._runs)
+
+    def gave_up(self, held: set[Lease]) -> set[Lease]:
+        """Those of these leases whose job was stopped here: it ran, so recovery decides, and the attempt counts."""
+        return self._given_up & held
 
     def start(self, jobs: Sequence[ClaimedJob], *, claimed_at: float) -> None:
         """Hand claimed jobs to the threads. `claimed_at`: this worker's stopwatch before it asked for them."""
@@ -191,6 +196,7 @@ class Executor:
 
     def keep_only(self, alive: set[Lease], *, as_of: float) -> None:
         """Stop the jobs whose lease is gone. `as_of`: the stopwatch before the database was asked."""
+        self._given_up &= alive
         for lease, run in list(self._runs.items()):
             if lease in alive:
                 continue
@@ -240,6 +246,8 @@ class Executor:
             if run.settled or run.abandoned:
                 return
             run.abandoned = True
+            if reason != TIMEOUT:
+                self._given_up.add(run.claimed.lease)
             if run.thread is not None:
                 run.thread_lost = True
                 self._count(threads=-1)

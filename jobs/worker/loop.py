@@ -203,7 +203,9 @@ class WorkerLoop:
 
     def _unheard(self) -> set[Lease]:
         held = set(lifecycle.live_leases(self.worker.pk))
-        return held.difference(self._executor.leases(), self._reporter.unwritten())
+        return held.difference(
+            self._executor.leases(), self._reporter.unwritten(), self._executor.gave_up(held)
+        )
 
     def _after_claim(self) -> None:
         """Let short jobs end before asking for more, and give long ones a thread each."""

@@ -113,7 +113,7 @@ class Pulse:
         fleet.heartbeat(self.worker, busy=busy)
         self._reported_busy = busy
         if busy:
-            lifecycle.renew(self.worker.pk)
+            lifecycle.renew(self.worker.pk, [lease.job_id for lease in self._executor.leases()])
             self._executor.leases_renewed(as_of=asked_at)
 
     def _check_leases(self) -> None:

@@ -129,7 +129,9 @@ class Reporter:
         except UNREACHABLE:
             raise
         except Exception:
-            log.exception("job %s: its end could not be written; its lease will run out", outcome.lease.job_id)
+            log.exception(
+                "job %s: its end could not be written; its lease will run out", outcome.lease.job_id
+            )
 
     def _write(self, batch: list[Outcome]) -> None:
         """Each kind in its own transaction; what is written leaves the batch, so a later failure repeats nothing."""
