@@ -1,13 +1,17 @@
 """Ladder, frame rates and the plan: pure functions."""
 
 import json
+import subprocess
+import sys
 from dataclasses import replace
 from fractions import Fraction
+from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from videos import media
 from videos.media import rates
 from videos.media.ladder import LADDER, rungs_for
 from videos.media.levels import level_for
@@ -277,3 +281,11 @@ def test_a_segment_or_chunk_that_is_not_there() -> None:
             made.chunk(number)
         with pytest.raises(ValueError, match="there is no"):
             made.segment_length(number)
+
+
+def test_media_is_plain_python() -> None:
+    """No module of videos.media imports Django."""
+    names = [path.stem for path in Path(media.__file__ or "").parent.glob("*.py")]
+    imports = "".join(f"import videos.media.{name};" for name in names if name != "__init__")
+    code = f"import sys; {imports} sys.exit('django' in sys.modules)"
+    subprocess.run([sys.executable, "-c", code], check=True, cwd=Path(__file__).parent.parent)

@@ -85,6 +85,7 @@ class _Prober:
         self.warnings: list[str] = []
         self.sound_streams: list[Any] = []
         self.sound_starts: dict[int, Fraction] = {}
+        self.sound_end = Fraction(0)
 
     def run(self) -> SourceInfo:
         if len(self.source.streams) > self.limits.streams:
@@ -216,6 +217,7 @@ class _Prober:
             if packet.stream_index != stream.index:
                 if at is not None:
                     self.sound_starts.setdefault(packet.stream_index, at * packet.time_base)
+                    self.sound_end = max(self.sound_end, (at + (packet.duration or 0)) * packet.time_base)
                 continue
             if at is None or not packet.size or packet.is_discard or at < first_shown:
                 continue
@@ -237,11 +239,17 @@ class _Prober:
             raise NotPlayable(f"The video is too long: {hours:.1f} hours.")
 
     def warn_if_short(self, end: Fraction) -> None:
-        if not self.source.duration or self.source.start_time is None:
-            return
-        declared = Fraction(self.source.duration + self.source.start_time, 1_000_000)
-        if declared - end > max(Fraction(1), declared / 50):
-            self.warn(f"The file is cut short: pictures end {float(declared - end):.1f} s before its end.")
+        tolerance = max(Fraction(1), end / 50)
+        if self.sound_end - end > tolerance:
+            self.warn(
+                f"The sound goes on for {float(self.sound_end - end):.1f} s after the last picture; it is left out."
+            )
+        elif self.source.duration and self.source.start_time is not None:
+            declared = Fraction(self.source.duration + self.source.start_time, 1_000_000)
+            if declared - end > tolerance:
+                self.warn(
+                    f"The file is cut short: pictures end {float(declared - end):.1f} s before its end."
+                )
 
     # The rest
 
