@@ -7,6 +7,7 @@ import signal
 import socket
 import subprocess
 import sys
+import tempfile
 import time
 from pathlib import Path
 
@@ -16,6 +17,10 @@ from django.db import OperationalError, connections
 
 HOST = "127.0.0.1"
 MANAGE = Path(__file__).resolve().parent.parent / "manage.py"
+
+SAMPLE = "sample"
+SAMPLE_SECONDS = 36
+"""Longer than a chunk, so that several jobs share it."""
 
 # A little more than a worker takes to let its running jobs finish.
 STOP_SECONDS = 40
@@ -69,10 +74,38 @@ def prepare_site() -> None:
     except OperationalError as error:
         raise Refused(f"The database cannot be used: {error}".strip()) from error
     if create_account():
-        from jobs import enqueue
-
-        enqueue("demo.count", to=20)
+        add_sample()
     connections.close_all()
+
+
+def add_sample() -> None:
+    """A short clip to watch, made here: a test picture that counts, and a tone."""
+    from videos import intake
+    from videos.media import ffmpeg
+    from videos.models import Channel
+
+    channel, _ = Channel.objects.get_or_create(slug="samples", defaults={"name": "Samples"})
+    with tempfile.TemporaryDirectory() as folder:
+        ffmpeg.run(
+            [
+                *("-f", "lavfi", "-i", f"testsrc2=size=1280x720:rate=30:duration={SAMPLE_SECONDS}"),
+                *("-f", "lavfi", "-i", f"sine=frequency=220:beep_factor=4:duration={SAMPLE_SECONDS}"),
+                *(
+                    "-c:v",
+                    "libx264",
+                    "-preset",
+                    "ultrafast",
+                    "-pix_fmt",
+                    "yuv420p",
+                    "-c:a",
+                    "aac",
+                    "sample.mp4",
+                ),
+            ],
+            ffmpeg=ffmpeg.binary(),
+            folder=Path(folder),
+        )
+        intake.accept(Path(folder) / "sample.mp4", channel=channel, title="Sample", slug=SAMPLE)
 
 
 def create_account() -> bool:
@@ -146,8 +179,9 @@ def stop(children: list[subprocess.Popen[bytes]], stop_requests: list[int]) -> N
 def print_welcome(port: int) -> None:
     print(
         f"\nSprocket runs at http://{HOST}:{port}/admin/ (Ctrl-C stops it; the data stay)\n"
+        f"The sample: http://{HOST}:{port}/v/{SAMPLE}/ (it shows how far it is, then plays)\n"
         "In another terminal:\n"
-        f"  {manage('enqueue', 'demo.count')} '{{\"to\": 20}}'\n"
+        f"  {manage('addvideo', 'FILE', '--wait')}\n"
         f"  {manage('jobs', 'status')}\n",
         flush=True,
     )

@@ -80,9 +80,9 @@ def subtitles(job: JobContext, transcode_id: int) -> dict[str, Any]:
     return {"languages": subtitling.extract(open_bench(job, transcode_id))}
 
 
-@job_type("videos.transcribe", artifact=subtitle_exists, per_worker=1, priority=LOW)
+@job_type("videos.transcribe", artifact=subtitle_exists, per_worker=1, priority=LOW, isolate=True)
 def transcribe(job: JobContext, transcode_id: int) -> dict[str, Any]:
-    """What is said, written down."""
+    """What is said, written down. In a process of its own: engines hold Python's lock for seconds."""
     return subtitling.transcribe(open_bench(job, transcode_id))
 
 
