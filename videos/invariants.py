@@ -73,8 +73,8 @@ def _one_active() -> Iterable[Any]:
     return active.annotate(count=Count("pk")).filter(count__gt=1)
 
 
-@rule("a transcode is processing only while a job of it runs or is about to be claimed next")
-def _processing_runs() -> Iterable[Any]:
+@rule("an active transcode has a job that has yet to end")
+def _active_has_jobs() -> Iterable[Any]:
     return Transcode.objects.filter(~Exists(_jobs(*ACTIVE_JOBS)), status__in=ACTIVE)
 
 
