@@ -52,11 +52,17 @@ class ReadOnlyAdmin(admin.ModelAdmin):  # type: ignore[type-arg]
     def get_readonly_fields(self, request: HttpRequest, obj: Any = None) -> list[str]:
         return [field.name for field in self.model._meta.fields]
 
-    def note(self, request: HttpRequest, queryset: QuerySet[Any], ids: list[str], done: str) -> None:
-        """Say what was done, and leave it in the admin's log."""
-        changed = queryset.model._default_manager.filter(pk__in=ids)
+    def perform(
+        self, request: HttpRequest, queryset: QuerySet[Any], done: str, verb: Callable[[list[str]], list[str]]
+    ) -> None:
+        """Apply the verb, say what was done, and leave it in the admin's log; also of rows that are gone now."""
+        before = {row.pk: row for row in queryset}
+        ids = verb(list(before))
+        touched = {**before, **self.model._default_manager.in_bulk([pk for pk in ids if pk not in before])}
         if request.user.is_authenticated and ids:
-            LogEntry.objects.log_actions(request.user.pk, changed, CHANGE, done, single_object=False)
+            LogEntry.objects.log_actions(
+                request.user.pk, [touched[pk] for pk in ids if pk in touched], CHANGE, done
+            )
         level = messages.SUCCESS if ids else messages.WARNING
         self.message_user(request, f"{len(ids)} {done}." if ids else f"None could be {done}.", level)
 
@@ -222,11 +228,9 @@ class JobAdmin(ReadOnlyAdmin):
         self, request: HttpRequest, queryset: QuerySet[Job], done: str, verb: Callable[[list[str]], list[str]]
     ) -> None:
         try:
-            changed = verb(list(queryset.values_list("pk", flat=True)))
+            self.perform(request, queryset, done, verb)
         except TransitionRefused as refusal:
             self.message_user(request, str(refusal), messages.ERROR)
-        else:
-            self.note(request, queryset, changed, done)
 
 
 @admin.register(Worker)
@@ -255,24 +259,15 @@ class WorkerAdmin(ReadOnlyAdmin):
 
     @admin.action(description="Disable: claim nothing until enabled", permissions=["change"])
     def disable(self, request: HttpRequest, queryset: QuerySet[Worker]) -> None:
-        self._act(request, queryset, "disabled", fleet.disable)
+        self.perform(request, queryset, "disabled", fleet.disable)
 
     @admin.action(description="Enable", permissions=["change"])
     def enable(self, request: HttpRequest, queryset: QuerySet[Worker]) -> None:
-        self._act(request, queryset, "enabled", fleet.enable)
+        self.perform(request, queryset, "enabled", fleet.enable)
 
     @admin.action(description="Drain: finish running jobs, then stop", permissions=["change"])
     def drain(self, request: HttpRequest, queryset: QuerySet[Worker]) -> None:
-        self._act(request, queryset, "asked to drain", fleet.drain)
-
-    def _act(
-        self,
-        request: HttpRequest,
-        queryset: QuerySet[Worker],
-        done: str,
-        verb: Callable[[list[str]], list[str]],
-    ) -> None:
-        self.note(request, queryset, verb(list(queryset.values_list("pk", flat=True))), done)
+        self.perform(request, queryset, "asked to drain", fleet.drain)
 
 
 @admin.register(JobTypeState)
@@ -285,8 +280,8 @@ class JobTypeStateAdmin(admin.ModelAdmin):  # type: ignore[type-arg]
     @admin.display(description="concurrency limit")
     def limit(self, state: JobTypeState) -> str:
         kind = registry.find(state.name)
-        declared = kind.concurrency if kind else None
-        return str(state.concurrency or declared or "none")
+        limit = state.concurrency if state.concurrency is not None else kind and kind.concurrency
+        return "none" if limit is None else str(limit)
 
     def has_add_permission(self, request: HttpRequest) -> bool:
         return False
