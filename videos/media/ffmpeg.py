@@ -33,7 +33,9 @@ SYSTEM_FOLDERS = ("/usr", "/lib", "/lib64", "/etc/ld.so.cache", "/dev/null", "/d
 
 # The wheel's static ffmpeg crashes on every MPEG-TS file: to decode the station's name, its old C library loads
 # the host's character tables, which are for another one. Without tables it leaves the name alone.
-ENVIRONMENT = {"PATH": "/usr/bin:/bin", "LC_ALL": "C", "GCONV_PATH": "/nonexistent"}
+# Few arenas and decoder threads: by default both grow with the number of cores, and with them the address space.
+ENVIRONMENT = {"PATH": "/usr/bin:/bin", "LC_ALL": "C", "GCONV_PATH": "/nonexistent", "MALLOC_ARENA_MAX": "4"}
+DECODER_THREADS = "4"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -92,15 +94,7 @@ def source_input(path: Path, container: str, *before: str, subtitles: Sequence[s
     decoders = whitelist(VIDEO_DECODERS, AUDIO_DECODERS, frozenset(subtitles))
     return [
         *("-protocol_whitelist", "file", "-format_whitelist", kind.full_name, "-codec_whitelist", decoders),
-        *("-f", kind.demuxer, *before, "-i", f"file:{path}"),
-    ]
-
-
-def own_input(path: Path, *before: str) -> list[str]:
-    """`-i path` for an MP4 that we wrote ourselves."""
-    return [
-        *("-protocol_whitelist", "file", "-format_whitelist", CONTAINERS["mp4"].full_name),
-        *("-codec_whitelist", "h264,aac", "-f", "mov", *before, "-i", f"file:{path}"),
+        *("-threads", DECODER_THREADS, "-f", kind.demuxer, *before, "-i", f"file:{path}"),
     ]
 
 
