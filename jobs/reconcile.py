@@ -11,6 +11,7 @@ from django.db.models import F
 from django.db.models.functions import Now
 
 from jobs import database, orchestrator, recovery, registry, wakeup
+from jobs.exceptions import TransitionRefused
 from jobs.fleet import proof_of_death
 from jobs.lifecycle.leases import lock
 from jobs.lifecycle.recovering import expiry_counts
@@ -139,6 +140,9 @@ def _repair(finding: Finding) -> bool:
             elif orchestrator.edges_of([row.id])[row.id]:
                 orchestrator.hold([row.id])  # what it needs may be missing as well
             wakeup.on_commit()
+    except TransitionRefused as refusal:
+        log.warning("job %s stays %s: %s", finding.job_id, finding.status, refusal)
+        return False
     except IntegrityError:
         log.warning("job %s stays %s: another active job has its unique key", finding.job_id, finding.status)
         return False

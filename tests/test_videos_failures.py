@@ -12,6 +12,7 @@ from pytest_django import Settings
 
 from jobs import PermanentFailure, registry
 from jobs.models import Job, Status
+from jobs.reconcile import reconcile
 from jobs.testing import Run, run_due_jobs
 from tests.actors import race_outcomes
 from tests.video_site import accept, check_published, clip, current, files_in, only_transcode, two_qualities
@@ -292,3 +293,34 @@ def test_with_keeping_them_they_stay_for_a_while(
     run_all()
     assert not storage.generation(transcode).exists()
     assert intervening.retry(video).number == 2
+
+
+def test_a_quality_that_was_left_out_is_made_by_a_new_generation(
+    videos_root: Path, settings: Settings
+) -> None:
+    settings.VIDEOS = {**settings.VIDEOS, "CRITICAL_QUALITIES": "360p"}
+    video = accept(two_qualities(50))
+    with pytest.MonkeyPatch.context() as broken:
+        fail_quality(broken, "480p")
+        run_all()
+    assert [r.name for r in current(video).renditions.filter(kind="video")] == ["360p"]
+    with pytest.raises(ActionRefused, match="360p of"):
+        intervening.retry_quality(video, "360p")
+    intervening.retry_quality(video, "480p")
+    with pytest.raises(ActionRefused, match="has not failed"):
+        intervening.retry_quality(video, "480p")
+    run_all()
+    assert [r.name for r in current(video).renditions.filter(kind="video")] == ["480p", "360p"]
+    check_published(video)
+
+
+def test_a_replaced_generation_is_left_alone_by_reconcile(videos_root: Path) -> None:
+    """Its chunk is finished on disk although its record has failed; that must not bring it back."""
+    video = accept(clip(50))
+    run_due_jobs(limit=2)
+    Job.objects.filter(type="videos.encode").update(status=Status.PENDING, completed_at=None)
+    intervening.cancel(video)
+    newer = intervening.retranscode(video)
+    assert [finding for finding in reconcile() if finding.type == "videos.encode"] == []
+    run_all()
+    assert current(video) == newer

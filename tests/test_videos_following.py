@@ -151,3 +151,20 @@ def test_progress_ends_at_a_hundred_and_has_an_end_in_sight(videos_root: Path) -
     run_due_jobs()
     assert progress.read(current(video)).percent == 100
     assert progress.read(current(video)).eta is None
+
+
+def test_a_plan_of_another_version_keeps_no_worker_from_its_other_jobs(videos_root: Path) -> None:
+    video = planned(clip(50))
+    transcode = only_transcode(video)
+    assert transcode.plan is not None
+    transcode.plan["version"] = 999
+    transcode.save()
+    other = accept(clip(50), slug="other")
+    run_due_jobs(raise_errors=False)
+    video.refresh_from_db()
+    assert video.status == VideoStatus.FAILED
+    assert "Retranscode the video" in video.error_message
+    current(other)
+    assert intervening.retranscode(video).number == 2
+    run_due_jobs()
+    current(video)

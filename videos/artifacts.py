@@ -7,18 +7,21 @@ from __future__ import annotations
 
 from typing import Any
 
+from django.db.models import Exists, OuterRef
+
 from videos import conf, manifests, storage
 from videos.media.plan import EncodePlan
 from videos.models import QualityStatus, Subtitle, Transcode, TranscodeStatus
+from videos.progress import plan_of
 
 Payload = dict[str, Any]
 
 
 def chunk_exists(payload: Payload) -> bool | None:
     transcode = _transcode(payload)
-    if transcode is None or transcode.plan is None:
+    plan = plan_of(transcode) if transcode else None
+    if transcode is None or plan is None:
         return None
-    plan = EncodePlan.from_json(transcode.plan)
     failed = transcode.qualities.filter(status=QualityStatus.FAILED).values_list("quality", flat=True)
     given_up = {name for name in failed if not conf.current().is_critical(name)}
     qualities = [r.name for r in plan.renditions if r.name not in given_up]
@@ -27,9 +30,9 @@ def chunk_exists(payload: Payload) -> bool | None:
 
 def audio_exists(payload: Payload) -> bool | None:
     transcode = _transcode(payload)
-    if transcode is None or transcode.plan is None:
+    plan = plan_of(transcode) if transcode else None
+    if transcode is None or plan is None:
         return None
-    plan = EncodePlan.from_json(transcode.plan)
     name = manifests.audio_name(payload["track"])
     if transcode.frames_found:
         plan = plan.shortened(transcode.frames_found)
@@ -38,9 +41,10 @@ def audio_exists(payload: Payload) -> bool | None:
 
 def thumbnail_exists(payload: Payload) -> bool | None:
     transcode = _transcode(payload)
-    if transcode is None or transcode.plan is None:
+    plan = plan_of(transcode) if transcode else None
+    if transcode is None or plan is None:
         return None
-    return _verdict(transcode, manifests.THUMBNAIL, EncodePlan.from_json(transcode.plan), [])
+    return _verdict(transcode, manifests.THUMBNAIL, plan, [])
 
 
 def subtitle_exists(payload: Payload) -> bool | None:
@@ -62,11 +66,12 @@ def is_published(payload: Payload) -> bool | None:
 
 
 def _transcode(payload: Payload) -> Transcode | None:
-    """The transcode, as long as its files matter to its jobs."""
-    settled = (TranscodeStatus.PUBLISHED, TranscodeStatus.RETIRED)
+    """The transcode, as long as its files matter to its jobs: it is the newest, and not published."""
+    newer = Transcode.objects.filter(video=OuterRef("video"), number__gt=OuterRef("number"))
     return (
         Transcode.objects.filter(pk=payload["transcode_id"], files_removed_at__isnull=True)
-        .exclude(status__in=settled)
+        .filter(~Exists(newer), video__deleted_at__isnull=True)
+        .exclude(status__in=(TranscodeStatus.PUBLISHED, TranscodeStatus.RETIRED))
         .first()
     )
 

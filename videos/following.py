@@ -32,6 +32,17 @@ from videos.models import (
 
 log = logging.getLogger("videos")
 
+WRITTEN = (
+    "status",
+    "error",
+    "current_step",
+    "work_done",
+    "progress_percent",
+    "eta",
+    "started_at",
+    "ended_at",
+)
+"""What following a transcode may change; its plan is large and never among it."""
 ENDED = (TranscodeStatus.FAILED, TranscodeStatus.CANCELLED)
 
 
@@ -65,7 +76,7 @@ def _follow(transcode: Transcode, transitions: list[Transition]) -> None:
             _end(transcode, TranscodeStatus.CANCELLED, "The transcode was cancelled.")
         else:
             _run_or_wait(transcode, transitions)
-    transcode.save()
+    transcode.save(update_fields=WRITTEN)
     if transcode.status != before:
         _tell_video(transcode)
     if transcode.status in ENDED:
@@ -166,10 +177,11 @@ def _tell_video(transcode: Transcode) -> None:
 
 def _count_work(transcode: Transcode, transitions: list[Transition]) -> None:
     """What completed jobs have done, and the highest percentage that anybody can have seen so far."""
-    plan = progress.plan_of(transcode)
-    watched = {Status.PROCESSING, Status.COMPLETED}
-    left = [t for t in transitions if watched & {Status(t.before), Status(t.after)}]
-    if plan is None or not left:
+    left = [
+        t for t in transitions if t.before == Status.PROCESSING or Status.COMPLETED in (t.before, t.after)
+    ]
+    plan = progress.plan_of(transcode) if left else None
+    if plan is None:
         return
     rows = _jobs_of(transcode).filter(pk__among=frozenset(t.job_id for t in left))
     jobs = {job.pk: job for job in rows.only("id", "type", "payload", "progress_percent")}

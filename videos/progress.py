@@ -6,6 +6,7 @@ in their own rows, which the worker writes twice a second at most; here both are
 
 from __future__ import annotations
 
+import logging
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
@@ -14,6 +15,8 @@ from jobs.models import Job, Status
 from videos import pipeline
 from videos.media.plan import EncodePlan
 from videos.models import QualityStatus, Transcode
+
+log = logging.getLogger("videos")
 
 SETTLED_AFTER = 1.0
 """Below this percentage an estimate of the remaining time says nothing."""
@@ -39,7 +42,12 @@ class Progress:
 
 
 def plan_of(transcode: Transcode) -> EncodePlan | None:
-    return EncodePlan.from_json(transcode.plan) if transcode.plan else None
+    """Its plan; None before the probe, and for a plan that another version of this code has made."""
+    try:
+        return EncodePlan.from_json(transcode.plan) if transcode.plan else None
+    except (ValueError, KeyError, TypeError) as error:
+        log.warning("transcode %s: its plan cannot be read (%s)", transcode.pk, error)
+        return None
 
 
 def read(transcode: Transcode) -> Progress:

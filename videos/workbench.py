@@ -41,7 +41,12 @@ class Workbench:
     def plan(self) -> EncodePlan:
         if self.transcode.plan is None:
             raise PermanentFailure("The transcode has no plan; its probe has not been completed.")
-        return EncodePlan.from_json(self.transcode.plan)
+        try:
+            return EncodePlan.from_json(self.transcode.plan)
+        except ValueError as error:
+            raise PermanentFailure(
+                f"The plan cannot be used here: {error}. Retranscode the video."
+            ) from error
 
     @property
     def ffmpeg(self) -> Path:
