@@ -209,6 +209,6 @@ def isolated_block(job: JobContext, log: str) -> None:
     hostile.block_every_signal_and_sleep()
 
 
-@job_type("work.isolated_too_slow", isolate=True, max_attempts=1, timeout=timedelta(seconds=2))
+@job_type("work.isolated_too_slow", isolate=True, max_attempts=1, timeout=timedelta(seconds=8))
 def isolated_too_slow(job: JobContext, log: str) -> None:
     isolated_block(job, log)
