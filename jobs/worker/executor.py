@@ -183,7 +183,9 @@ class Executor:
             if run.settled or run.abandoned:
                 return
             run.settled = True
-            if outcome is not None:
+            if outcome is None:
+                self._given_up.add(run.claimed.lease)
+            else:
                 self._on_outcome(outcome)
         self._runs.pop(run.claimed.lease, None)
         self._on_free_slot()
