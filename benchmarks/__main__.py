@@ -18,7 +18,7 @@ from benchmarks import disk, environment, report, servers
 from benchmarks.bench import Bench
 from benchmarks.effort import FULL, QUICK
 from benchmarks.findings import Finding, not_measured
-from benchmarks.measures import claim_scaling, drain, enqueue, idle, pickup, recovery
+from benchmarks.measures import claim_scaling, drain, enqueue, idle, pickup, recovery, video
 
 Measure = Callable[[Bench], list[Finding]]
 
@@ -35,6 +35,11 @@ MEASURES: dict[str, dict[str, Measure]] = {
     "claim": {"claim from a huge table": claim_scaling.claim_scaling},
     "recovery": {"kill -9 of a worker": recovery.recovery},
     "idle": {"idle worker": idle.idle},
+    "video": {
+        "video, beside one ffmpeg": video.speed,
+        "video, a short clip": video.short_clip,
+        "video, a large file": video.large_file,
+    },
 }
 
 
@@ -95,7 +100,7 @@ def _taken(measure: Measure, title: str, bench: Bench, *, verbose: bool) -> list
 
 def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
-    parser.add_argument("--quick", action="store_true", help="a first look in under three minutes")
+    parser.add_argument("--quick", action="store_true", help="a first look in a few minutes")
     parser.add_argument("--only", nargs="+", choices=MEASURES, metavar="GROUP", help=", ".join(MEASURES))
     parser.add_argument(
         "--redis-fsync", action="store_true", help="Redis syncs every write, as PostgreSQL and SQLite do"

@@ -19,8 +19,8 @@ class Bench:
     def __init__(self, *, folder: Path, postgres: Postgres, redis_url: str | None, effort: Effort) -> None:
         self.postgres = postgres
         self.effort = effort
+        self.folder = folder
         self.ledger = Ledger(folder / "ledger")
-        self._folder = folder
         self._redis_url = redis_url
         self._databases: dict[str, str] = {}
 
@@ -53,10 +53,14 @@ class Bench:
         return environment.PYTHON if is_peer else Path(sys.executable)
 
     def _environment(self, contender: Contender) -> dict[str, str]:
-        common = {"BENCH_LEDGER": str(self.ledger.path)}
+        common = {
+            "BENCH_LEDGER": str(self.ledger.path),
+            "BENCH_FOLDER": str(self.folder),
+            "BENCH_SEGMENTS_PER_CHUNK": str(self.effort.video.segments_per_chunk),
+        }
         match contender.store:
             case "sqlite":
-                return {**common, "BENCH_SQLITE_PATH": str(self._folder / f"{contender.key}.sqlite3")}
+                return {**common, "BENCH_SQLITE_PATH": str(self.folder / f"{contender.key}.sqlite3")}
             case "redis":
                 if self._redis_url is None:
                     raise ServerMissing("no redis-server on this machine")
@@ -70,4 +74,4 @@ class Bench:
         return self._databases[name]
 
     def _log(self, contender: Contender) -> Path:
-        return self._folder / f"{contender.key}.log"
+        return self.folder / f"{contender.key}.log"

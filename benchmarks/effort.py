@@ -6,6 +6,18 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True)
+class VideoEffort:
+    rounds: int  # how often B, the usual way and Sprocket have their turn
+    height: int  # of the source
+    seconds: int  # of the source
+    segments_per_chunk: int  # the pipeline's setting; its default is 5
+    thread_trials: int  # of B with and without a thread of its own per encoder; 0: no search
+    vmaf_every: int  # every n-th picture is looked at
+    short_rounds: int  # deliveries of a clip of a few seconds
+    long_minutes: int  # of the file for the memory measure
+
+
+@dataclass(frozen=True)
 class Effort:
     name: str
     rounds: int  # how often each subject has its turn
@@ -19,6 +31,7 @@ class Effort:
     recoveries: int  # workers killed, per kind of host
     idle_settle: float  # seconds before an idle worker is watched
     idle_seconds: float  # seconds it is watched
+    video: VideoEffort
 
 
 FULL = Effort(
@@ -34,6 +47,16 @@ FULL = Effort(
     recoveries=5,
     idle_settle=10,
     idle_seconds=60,
+    video=VideoEffort(
+        rounds=3,
+        height=1080,
+        seconds=60,
+        segments_per_chunk=5,
+        thread_trials=3,
+        vmaf_every=3,
+        short_rounds=3,
+        long_minutes=60,
+    ),
 )
 QUICK = Effort(
     name="quick",
@@ -48,4 +71,14 @@ QUICK = Effort(
     recoveries=1,
     idle_settle=3,
     idle_seconds=6,
+    video=VideoEffort(
+        rounds=1,
+        height=480,
+        seconds=10,
+        segments_per_chunk=1,  # or so short a source would be a single chunk
+        thread_trials=0,
+        vmaf_every=5,
+        short_rounds=1,
+        long_minutes=2,
+    ),
 )

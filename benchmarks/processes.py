@@ -49,6 +49,10 @@ class Workers:
     def __exit__(self, *_: object) -> None:
         self.stop()
 
+    @property
+    def pids(self) -> list[int]:
+        return [process.pid for process in self._processes]
+
     def check_alive(self) -> None:
         for process in self._processes:
             if process.poll() is not None:

@@ -47,6 +47,10 @@ class Postgres:
     def log(self) -> Path:
         return self.folder / "log"
 
+    @property
+    def pid(self) -> int:
+        return int((self.folder / "postmaster.pid").read_text().split()[0])
+
     def url(self, database: str) -> str:
         return f"postgresql://postgres@/{database}?host={self.folder}"
 

@@ -1,0 +1,1 @@
+"""A site with the video pipeline, for the video measures."""
