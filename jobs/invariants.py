@@ -12,10 +12,10 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Any
 
-from django.db.models import Count, Exists, F, IntegerField, OuterRef, Q, QuerySet, Subquery
-from django.db.models.functions import Coalesce
+from django.db.models import Count, Exists, F, OuterRef, Q, QuerySet
 
 from jobs import registry
+from jobs.ledger import find_jobs
 from jobs.models import (
     ACTIVE,
     FINISHED,
@@ -116,22 +116,20 @@ def _unique_active() -> Iterable[Any]:
 
 @rule("a failed job says why, and was failed by its newest attempt or lost with its last one")
 def _failed_with_reason() -> Iterable[Any]:
-    failed = _jobs().failed().annotate(newest=_newest_outcome())
-    spent = Q(newest=Outcome.LOST, attempt_number__gte=F("max_attempts"))
-    return failed.filter(Q(last_error="") | Q(newest__isnull=True) | ~(Q(newest=Outcome.FAILED) | spent))
+    by_failure = "failed_token = newest"
+    by_loss = "lost_token = newest AND number >= max_attempts"
+    return _ledger(f"status = 'failed' AND (says_why = 0 OR newest = 0 OR NOT ({by_failure} OR ({by_loss})))")
 
 
 @rule("a completed job was completed by its newest lease or by reconcile")
 def _completed_by_somebody() -> Iterable[Any]:
-    own = Attempt.objects.filter(job=OuterRef("pk"), token=OuterRef("lease_token"), outcome=Outcome.COMPLETED)
-    return _jobs().completed().exclude(Exists(own) | Exists(_events(Kind.RECONCILED)))
+    by_lease = "completed_token > 0 AND completed_token = token"
+    return _ledger(f"status = 'completed' AND reconciliations = 0 AND NOT ({by_lease})")
 
 
 @rule("nothing runs after its completion, unless reconcile missed its artifact")
 def _ran_again() -> Iterable[Any]:
-    later = Attempt.objects.filter(job=OuterRef("job"), token__gt=OuterRef("token"))
-    ordered = Event.objects.filter(job=OuterRef("job"), kind=Kind.RECONCILED)
-    return Attempt.objects.filter(Exists(later), ~Exists(ordered), outcome=Outcome.COMPLETED)
+    return _ledger("first_completed > 0 AND newest > first_completed AND reconciliations = 0")
 
 
 # -- its attempts and events (SPEC 1.2, 1.6) -------------------------------------------------------------------------
@@ -139,20 +137,13 @@ def _ran_again() -> Iterable[Any]:
 
 @rule("a processing job has exactly one running attempt: with its token, its number, its worker")
 def _running_attempt() -> Iterable[Any]:
-    own = Attempt.objects.filter(
-        job=OuterRef("pk"),
-        outcome=Outcome.RUNNING,
-        token=OuterRef("lease_token"),
-        number=OuterRef("attempt_number"),
-        worker_id=OuterRef("worker"),
-    )
-    others = _attempts(Outcome.RUNNING).exclude(token=OuterRef("lease_token"))
-    return _jobs().leased().filter(~Exists(own) | Exists(others))
+    differs = "running_token <> token OR running_number <> number OR running_worker <> worker"
+    return _ledger(f"status = 'processing' AND (running <> 1 OR {differs})")
 
 
 @rule("a job that is not processing has no running attempt")
 def _no_orphaned_attempt() -> Iterable[Any]:
-    return Attempt.objects.filter(outcome=Outcome.RUNNING).exclude(job__status=Status.PROCESSING)
+    return _ledger("status <> 'processing' AND running > 0")
 
 
 @rule("an attempt is over exactly when it has an end")
@@ -162,34 +153,22 @@ def _finished_at() -> Iterable[Any]:
 
 @rule("no attempt has a token beyond its job's, and none is recovered without the token moving on")
 def _token_monotonic() -> Iterable[Any]:
-    return Attempt.objects.filter(
-        Q(token__gt=F("job__lease_token")) | Q(outcome=Outcome.LOST, token=F("job__lease_token"))
-    )
+    return _ledger("newest > token OR (lost > 0 AND lost_token >= token)")
 
 
 @rule("every claim since the job started over is counted, but for released ones")
 def _attempts_counted() -> Iterable[Any]:
-    jobs = _jobs().annotate(claims=_count(Attempt.objects.exclude(outcome=Outcome.RELEASED)))
-    started_over = Exists(_events(Kind.RETRIED, Kind.REVIVED, Kind.RECONCILED))
-    return jobs.filter(
-        Q(claims__lt=F("attempt_number")) | (~Q(claims=F("attempt_number")) & ~Q(started_over))
-    )
+    return _ledger("claims < number OR (claims <> number AND starts_over = 0)")
 
 
 @rule("every recovery and every release has left its event")
 def _traces() -> Iterable[Any]:
-    jobs = _jobs().annotate(
-        lost=_count(Attempt.objects.filter(outcome=Outcome.LOST)),
-        recovered=_count(Event.objects.filter(kind=Kind.RECOVERED)),
-        released=_count(Attempt.objects.filter(outcome=Outcome.RELEASED)),
-        releases=_count(Event.objects.filter(kind=Kind.RELEASED)),
-    )
-    return jobs.exclude(lost=F("recovered"), released=F("releases"))
+    return _ledger("lost <> recoveries OR released <> releases")
 
 
 @rule("every cancelled job has the event that says why")
 def _cancelled_with_trace() -> Iterable[Any]:
-    return _jobs().filter(~Exists(_events(Kind.CANCELLED)), status=Status.CANCELLED)
+    return _ledger("status = 'cancelled' AND cancellations = 0")
 
 
 # -- who runs what (SPEC 1.5) ----------------------------------------------------------------------------------------
@@ -278,21 +257,5 @@ def _both_or_neither(one: Q, other: Q) -> Q:
     return (one & other) | (~one & ~other)
 
 
-def _attempts(*outcomes: Outcome) -> Any:
-    return Attempt.objects.filter(job=OuterRef("pk"), outcome__in=outcomes)
-
-
-def _events(*kinds: Kind) -> Any:
-    return Event.objects.filter(job=OuterRef("pk"), kind__in=kinds)
-
-
-def _newest_outcome() -> Subquery:
-    return Subquery(Attempt.objects.filter(job=OuterRef("pk")).order_by("-token").values("outcome")[:1])
-
-
-def _count(rows: Any) -> Coalesce:
-    """How many of these rows belong to the job."""
-    per_job = (
-        rows.filter(job=OuterRef("pk")).order_by().values("job").annotate(count=Count("pk")).values("count")
-    )
-    return Coalesce(Subquery(per_job, output_field=IntegerField()), 0)
+def _ledger(condition: str) -> list[str]:
+    return find_jobs(condition, limit=SHOWN)

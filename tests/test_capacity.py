@@ -151,3 +151,12 @@ def test_the_rate_is_exact_under_a_race(settings: Settings) -> None:
     assert len(counts) <= 2  # two, when the race met the turn of the minute
     assert max(counts) <= 5
     assert len(counts) == 2 or counts == [5]
+
+
+def test_a_full_queue_still_knows_the_job_that_has_the_unique_key(settings: Settings) -> None:
+    settings.JOBS = {"MAX_DEPTH": 1}
+    first = enqueue("tests.noop", unique_key="only")
+    again = enqueue("tests.noop", unique_key="only")
+    assert (again.pk, again.created) == (first.pk, False)
+    with pytest.raises(QueueFull):
+        enqueue("tests.noop", unique_key="another")

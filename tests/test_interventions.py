@@ -1,10 +1,11 @@
 """What people do to jobs: cancel, retry, discard, change the priority, run now. Each only where it makes sense."""
 
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 
-from jobs import LOW, enqueue, lifecycle, orchestrator, workflow
+from jobs import LOW, NORMAL, enqueue, lifecycle, orchestrator, workflow
 from jobs.exceptions import TransitionRefused
 from jobs.lifecycle import FailureReport
 from jobs.models import Attempt, Event, Job, Status
@@ -210,3 +211,11 @@ def test_many_jobs_of_all_kinds_can_be_treated_together() -> None:
     assert sorted(lifecycle.cancel(everything)) == sorted([ready, running, later])
     assert sorted(lifecycle.retry(everything)) == sorted([gone, ready, running, later])
     assert status_of(done) == Status.COMPLETED
+
+
+@pytest.mark.parametrize("nonsense", [2**31, True, "high"])
+def test_a_priority_that_is_no_number_is_refused(nonsense: Any) -> None:
+    job_id = enqueue("tests.noop").pk
+    with pytest.raises(TransitionRefused, match="whole number"):
+        lifecycle.change_priority(job_id, nonsense)
+    assert Job.objects.get(pk=job_id).priority == NORMAL

@@ -45,8 +45,24 @@ def enqueue(
     )
     merged = payloads.merge(payload, arguments)
     draft = Draft(new_ulids(1)[0], payloads.encode_payload(merged), check_unique_key(unique_key))
-    admit(terms, 1)
+    try:
+        admit(terms, 1)
+    except EnqueueRefused:
+        existing = find_active(draft.unique_key)
+        if existing is None:
+            raise
+        return existing  # there is nothing to add, so nothing to refuse
     return insert(terms, draft)
+
+
+def find_active(unique_key: str | None) -> Job | None:
+    """The active job that has this key."""
+    if unique_key is None:
+        return None
+    existing: Job | None = Job.objects.active().filter(unique_key=unique_key).first()
+    if existing is not None:
+        existing.created = False
+    return existing
 
 
 def enqueue_many(
@@ -106,17 +122,17 @@ def make_terms(
     attempts = max_attempts
     if attempts is None:
         attempts = kind.max_attempts or conf.current().max_attempts
-    if not _is_whole(attempts) or attempts < 1:
+    if not is_whole(attempts) or attempts < 1:
         raise EnqueueRefused(f"max_attempts must be a whole number of at least 1, not {attempts!r}.")
     level = kind.priority if priority is None else priority
-    if not _is_whole(level):
+    if not is_whole(level):
         raise EnqueueRefused(f"priority must be a whole number (lower runs first), not {priority!r}.")
     _check_text("submitter", submitter, 200)
     _check_text("correlation_id", correlation_id or "", 64)
     return Terms(type_name, level, attempts, _in_seconds(delay), run_at, submitter, correlation_id)
 
 
-def _is_whole(value: Any) -> bool:
+def is_whole(value: Any) -> bool:
     return isinstance(value, int) and not isinstance(value, bool) and -(2**31) <= value < 2**31
 
 
@@ -158,9 +174,7 @@ def insert(terms: Terms, draft: Draft) -> Job:
     for _ in range(10):
         if write(terms, [draft]):
             return _as_written(terms, draft)
-        existing = Job.objects.filter(pk=draft.id).first()
-        if existing is None and draft.unique_key is not None:
-            existing = Job.objects.active().filter(unique_key=draft.unique_key).first()
+        existing = Job.objects.filter(pk=draft.id).first() or find_active(draft.unique_key)
         if existing is not None:
             existing.created = False
             return existing

@@ -57,15 +57,15 @@ class Ended:
 def _end_completed(reports: Sequence[tuple[Lease, Any]]) -> list[Ended]:
     """One conditional UPDATE for the whole batch: status, token and worker decide, row by row, under its lock."""
     postgres = database.is_postgres()
-    leases = sorted(
+    leases = [
         (
             lease.job_id,
             lease.token,
             lease.worker_id,
             None if result is None else payloads.encode(result, what="result"),
         )
-        for lease, result in reports
-    )
+        for lease, result in sorted(reports, key=lambda report: report[0].job_id)
+    ]
     source = (
         "jsonb_array_elements(%s::jsonb) AS item, LATERAL (SELECT item ->> 0 AS id, (item ->> 1)::bigint AS token,"
         " item ->> 2 AS worker, (item ->> 3)::jsonb AS result) AS lease"

@@ -10,6 +10,7 @@ from django.db.models.functions import Now
 
 from jobs import database, orchestrator, wakeup
 from jobs.exceptions import TransitionRefused, UniqueKeyTaken
+from jobs.lifecycle.enqueueing import is_whole
 from jobs.lifecycle.finishing import NO_LEASE, close_attempts
 from jobs.lifecycle.leases import FailureReport, LockedJob, lock
 from jobs.models import ACTIVE, Event, Job, Kind, Outcome, Status
@@ -95,6 +96,8 @@ def discard(job_ids: Collection[str] | str) -> int:
 
 def change_priority(job_ids: Collection[str] | str, priority: int, *, actor: str = "") -> list[str]:
     """Only jobs that have not started."""
+    if not is_whole(priority):
+        raise TransitionRefused(f"A priority is a whole number (lower runs first), not {priority!r}.")
     return _amend(job_ids, {"priority": priority}, f"priority {priority}", actor)
 
 
