@@ -98,7 +98,7 @@ class Background(Generic[T]):
             if connection.vendor == "postgresql":
                 self._backend_pid = connection.connection.info.backend_pid
             if self._barrier:
-                self._barrier.wait(timeout=30)
+                self._barrier.wait(timeout=120)
             with connection.execute_wrapper(self._watch):
                 result = self._action()
             connections.close_all()

@@ -15,7 +15,7 @@ ROOT = Path(__file__).resolve().parent.parent
 T = TypeVar("T")
 
 
-def wait_until(condition: Callable[[], T], *, timeout: float = 30, interval: float = 0.05) -> T:
+def wait_until(condition: Callable[[], T], *, timeout: float = 120, interval: float = 0.05) -> T:
     """Call `condition` until it gives something true, and return that; fail after `timeout` seconds."""
     deadline = time.monotonic() + timeout
     while True:

@@ -22,7 +22,7 @@ def reporter() -> Iterator[Reporter]:
     reporter = Reporter(is_busy=lambda: False, on_lost=lambda lease: None)
     yield reporter
     if reporter._thread.is_alive():
-        assert reporter.finish(timeout=30)
+        assert reporter.finish(timeout=120)
     gc.collect()  # the connection of its thread
 
 
@@ -87,5 +87,5 @@ def test_outcomes_are_written_before_the_reporter_ends(reporter: Reporter, jobs:
     claimed = claimed_by(new_worker())
     for one in claimed:
         reporter.outcome(Outcome(one.lease))
-    assert reporter.finish(timeout=30)
+    assert reporter.finish(timeout=120)
     assert [status_of(job) for job in jobs] == ["completed"] * 3

@@ -48,7 +48,7 @@ def test_until_empty_also_waits_for_what_others_run(start_manage: StartManage, l
     wait_until(lambda: Worker.objects.filter(pid=process.pid, status="idle"))
     assert process.poll() is None, f"{elsewhere} still runs"
     complete(claimed.lease)
-    assert process.wait(timeout=30) == 0
+    assert process.wait(timeout=120) == 0
     assert completed() == 2
 
 
@@ -79,7 +79,7 @@ def test_a_killed_worker_process_is_started_again(start_manage: StartManage, log
     )
     wait_for_status(enqueue("work.record", log=log), "completed")
     supervisor.send_signal(signal.SIGTERM)
-    assert supervisor.wait(timeout=30) == 0
+    assert supervisor.wait(timeout=120) == 0
     assert Worker.objects.filter(stopped_at__isnull=True).count() == 0
 
 

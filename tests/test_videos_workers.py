@@ -107,7 +107,7 @@ def test_a_cancelled_transcode_has_no_ffmpeg_after_two_seconds(
     environment |= {"VIDEOS_PRESET": "veryslow", "JOBS_TICK_INTERVAL": "1s"}
     video = accept(clip(750, (1280, 720)))
     worker = start_manage("runworker", env=environment)
-    wait_until(lambda: ffmpegs_below(worker.pid), timeout=30)
+    wait_until(lambda: ffmpegs_below(worker.pid), timeout=120)
     intervening.delete(video)
     started = time.monotonic()
     wait_until(lambda: not ffmpegs_below(worker.pid), timeout=5)
@@ -120,7 +120,7 @@ def test_no_ffmpeg_outlives_its_worker(environment: dict[str, str], start_manage
     environment |= {"VIDEOS_PRESET": "veryslow"}
     accept(clip(750, (1280, 720)))
     worker = start_manage("runworker", env=environment)
-    encoders = wait_until(lambda: ffmpegs_below(worker.pid), timeout=30)
+    encoders = wait_until(lambda: ffmpegs_below(worker.pid), timeout=120)
     worker.kill()
     wait_until(lambda: not any(Path(f"/proc/{pid}").exists() for pid in encoders), timeout=2)
 
@@ -131,7 +131,7 @@ def test_a_draining_worker_gives_a_long_chunk_back_uncounted(
     environment |= {"VIDEOS_PRESET": "veryslow", "VIDEOS_SEGMENTS_PER_CHUNK": "30"}
     video = accept(clip(750, (1280, 720)))
     worker = start_manage("runworker", env=environment)
-    wait_until(lambda: ffmpegs_below(worker.pid), timeout=30)
+    wait_until(lambda: ffmpegs_below(worker.pid), timeout=120)
     worker.send_signal(signal.SIGTERM)
     assert worker.wait(timeout=15) == 0
     encode = Job.objects.get(type="videos.encode")

@@ -37,7 +37,7 @@ def test_a_busy_worker_survives_a_restart_of_the_database_and_loses_nothing(
     assert not Job.objects.exclude(attempt_number=1).exists()
     wait_for_status(enqueue("work.record", log=log), "completed")
     process.send_signal(signal.SIGTERM)
-    assert process.wait(timeout=30) == 0
+    assert process.wait(timeout=120) == 0
     assert "Traceback" not in process.read_output()
 
 
@@ -83,7 +83,7 @@ def test_a_worker_started_while_the_database_is_down_waits_for_it(
     for process in (patient, stopped):
         wait_until(lambda process=process: "out of reach" in process.read_output())  # type: ignore[misc]
     stopped.send_signal(signal.SIGTERM)
-    assert stopped.wait(timeout=30) == 0, "it may be stopped while it waits"
+    assert stopped.wait(timeout=120) == 0, "it may be stopped while it waits"
     start_again(postgres_server)
     wait_for_status(job, "completed")
     assert patient.poll() is None

@@ -110,7 +110,7 @@ def test_a_worker_whose_record_was_deleted_registers_again_and_goes_on(
     if database.is_postgres():
         wait_until(lambda: _session_lock_is_held(again.pk))
     process.send_signal(signal.SIGTERM)
-    assert process.wait(timeout=30) == 0
+    assert process.wait(timeout=120) == 0
     assert Worker.objects.get(name="phoenix").stopped_at is not None
 
 
@@ -169,6 +169,6 @@ def test_a_restarted_worker_of_the_same_name_takes_back_what_its_predecessor_ran
     job = enqueue("work.record", log=log)
     claim(predecessor)
     Job.objects.filter(pk=job.pk).update(claim_expires_at=Now() + timedelta(hours=1))
-    start_manage("runworker", "--name=same", "--until-empty").wait(timeout=30)
+    start_manage("runworker", "--name=same", "--until-empty").wait(timeout=120)
     assert outcomes_of(job.pk) == ["lost", "completed"]
     assert Job.objects.get(pk=job.pk).processed_by_worker_id == predecessor.pk
