@@ -49,7 +49,7 @@ def exists(pid: int) -> bool:
     return processes.start_mark(pid) is not None
 
 
-def wait_for_status(job: Job, *statuses: str, timeout: float = 30) -> Job:
+def wait_for_status(job: Job, *statuses: str, timeout: float = 120) -> Job:
     wait_until(lambda: status_of(job) in statuses, timeout=timeout)
     found: Job = Job.objects.get(pk=job.pk)
     return found
