@@ -123,6 +123,22 @@ def among(column: str, ids: Iterable[str] | Subselect, *, vendor: str) -> tuple[
     return f"{column} IN (SELECT value FROM json_each(%s))", [json.dumps(list(ids))]
 
 
+@contextmanager
+def joins_in_one_pass() -> Iterator[None]:
+    """For queries over whole tables. PostgreSQL repeats a scan for every row of a table that it takes for empty, as its
+    statistics do of one that has just grown; without nested loops it reads each table once."""
+    if not is_postgres():
+        yield
+        return
+    with atomic():
+        (before,) = fetch("SHOW enable_nestloop")[0]
+        fetch("SELECT set_config('enable_nestloop', 'off', true)")
+        yield
+        fetch(
+            "SELECT set_config('enable_nestloop', %s, true)", [before]
+        )  # the transaction may be the caller's
+
+
 def try_sweep_lock() -> bool:
     """Inside a transaction: True for one sweeper at a time. On SQLite the transaction itself is that lock."""
     if not is_postgres():

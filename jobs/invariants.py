@@ -6,7 +6,7 @@ of these rows already; the rules say it once more, for a database whose constrai
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from itertools import islice
@@ -14,7 +14,7 @@ from typing import Any
 
 from django.db.models import Count, Exists, F, OuterRef, Q, QuerySet
 
-from jobs import registry
+from jobs import database, registry
 from jobs.ledger import find_jobs
 from jobs.models import (
     ACTIVE,
@@ -56,7 +56,8 @@ def rule(text: str) -> Callable[[Rule], Rule]:
 
 def broken_rules() -> list[Violation]:
     """What is wrong, up to SHOWN subjects of each rule; empty when all is well."""
-    return [Violation(text, str(subject)) for text, check in RULES.items() for subject in _some(check())]
+    with database.joins_in_one_pass():
+        return [Violation(text, str(subject)) for text, check in RULES.items() for subject in _some(check())]
 
 
 def _some(subjects: Iterable[Any]) -> Iterable[Any]:
@@ -239,15 +240,22 @@ def _needlessly_cancelled() -> Iterable[Any]:
 
 @rule("prerequisites of blocked jobs do not form a circle")
 def _circular() -> Iterable[Any]:
-    needs = defaultdict(set)
-    blocked = Prerequisite.objects.filter(job__status=Status.WAITING, job__blocked=True)
-    for job, needed in blocked.values_list("job_id", "needs_id"):
-        needs[job].add(needed)
-    # Take away, again and again, the jobs that need nobody who is left; what remains then is circles and their tails.
-    while free := [job for job, needed in needs.items() if not needed & needs.keys()]:
-        for job in free:
-            del needs[job]
-    return sorted(needs)
+    waiting = Prerequisite.objects.filter(job__status=Status.WAITING, job__blocked=True)
+    edges = list(waiting.values_list("job_id", "needs_id"))
+    blocked = {job for job, _ in edges}
+    open_needs, dependants = Counter[str](), defaultdict(list)
+    for job, needed in edges:
+        if needed in blocked:
+            open_needs[job] += 1
+            dependants[needed].append(job)
+    # Take away the jobs that need no blocked one, then those that needed only these, …: circles and their tails remain.
+    free = [job for job in blocked if not open_needs[job]]
+    for job in free:
+        for dependant in dependants[job]:
+            open_needs[dependant] -= 1
+            if not open_needs[dependant]:
+                free.append(dependant)
+    return sorted(blocked.difference(free))
 
 
 _MET = Q(needs__status=Status.COMPLETED) | Q(optional=True, needs__status__in=FINISHED)
