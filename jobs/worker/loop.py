@@ -18,6 +18,7 @@ from jobs.exceptions import WorkerDisabled, WorkerOffline, WorkerRefused
 from jobs.lifecycle import Lease
 from jobs.models import Worker
 from jobs.reconcile import reconcile
+from jobs.worker.bell import Bell
 from jobs.worker.executor import Executor
 from jobs.worker.patience import Backoff, drop_broken_connections, guard_transactions
 from jobs.worker.pulse import Pulse
@@ -58,7 +59,7 @@ class Options:
 class WorkerLoop:
     def __init__(self, options: Options) -> None:
         self.options = options
-        self._wake = threading.Event()
+        self._bell = Bell()
         self._stop_requested = 0
         self._disabled = False
         self._answer_lost = False
@@ -72,7 +73,7 @@ class WorkerLoop:
             lease_seconds=conf.current().claim_duration.total_seconds(),
             on_progress=self._reporter.progress,
             on_outcome=self._reporter.outcome,
-            on_free_slot=self._slot_freed,
+            on_free_slot=self._bell.ring,
             worker_name=options.name or "",
         )
 
@@ -87,12 +88,12 @@ class WorkerLoop:
         self._pulse = Pulse(
             self.worker,
             self._executor,
-            on_pending=self._wake.set,
+            on_pending=self._bell.ring,
             on_order=self._obey,
             on_unknown=self._register_again,
         )
         self._ear = wakeup.make_ear(
-            self._wake.set, lock_key=self.worker.lock_key, on_lock=lambda: fleet.lock_regained(self.worker)
+            self._bell.ring, lock_key=self.worker.lock_key, on_lock=lambda: fleet.lock_regained(self.worker)
         )
         self._reporter.start()
         self._pulse.start()
@@ -145,7 +146,7 @@ class WorkerLoop:
     def _claim_until_stopped(self) -> None:
         patience = Backoff(0.1, 5.0)
         while not self._stop_requested:
-            self._wake.clear()
+            self._bell.clear()
             try:
                 self._give_back_unheard()
                 claimed = self._claim()
@@ -155,7 +156,7 @@ class WorkerLoop:
                 continue
             except WorkerRefused as refusal:
                 log.warning("%s", refusal)
-                self._wake.wait(1.0)
+                self._bell.wait(1.0)
                 continue
             except DatabaseError as error:
                 log.warning("cannot claim (%s); trying again", str(error).strip())
@@ -218,13 +219,13 @@ class WorkerLoop:
     def _wait_for_work(self) -> None:
         """Full: until a slot is free. Nothing to claim: look again soon, later and later, then sleep until woken."""
         if self._executor.free <= 0:
-            self._wake.wait(0.002 if self._executor.relieve() else 1.0)
+            self._bell.wait(0.002 if self._executor.relieve() else 1.0)
             return
         self._executor.relieve()
         if time.monotonic() < self._awake_until:
-            self._wake.wait(self._next_look)
+            self._bell.wait(self._next_look)
             self._next_look *= 2
-        elif self._wake.wait(self._longest_sleep()):
+        elif self._bell.wait(self._longest_sleep()):
             self._stay_awake()
 
     def _longest_sleep(self) -> float:
@@ -240,12 +241,12 @@ class WorkerLoop:
     def _rest(self, refusal: WorkerRefused) -> None:
         if isinstance(refusal, WorkerOffline):
             self._pulse_now()
-            self._wake.wait(0.2)
+            self._bell.wait(0.2)
             return
         if not self._disabled:
             log.warning("%s", refusal)
             self._disabled = True
-        self._wake.wait(1.0)
+        self._bell.wait(1.0)
 
     def _is_done(self) -> bool:
         if self._executor.running or not self._reporter.is_clear:
@@ -256,10 +257,6 @@ class WorkerLoop:
 
     # -- orders --------------------------------------------------------------------------------------------------
 
-    def _slot_freed(self) -> None:
-        if not self._wake.is_set():
-            self._wake.set()
-
     def _pulse_now(self) -> None:
         self._pulse.beat_now()
 
@@ -267,11 +264,11 @@ class WorkerLoop:
         if order == "draining" and not self._stop_requested:
             log.info("asked to drain")
             self._stop_requested = 1
-            self._wake.set()
+            self._bell.ring()
         elif order == "" and self._disabled:
             log.info("worker %s is enabled again", self.worker.name)
             self._disabled = False
-            self._wake.set()
+            self._bell.ring()
 
     def _install_signals(self) -> None:
         if threading.current_thread() is threading.main_thread():
@@ -284,7 +281,7 @@ class WorkerLoop:
             self._stop_requested = 2
         elif not (self.options.supervised and self._stop_requested):
             self._stop_requested += 1
-        self._wake.set()
+        self._bell.ring()
 
     # -- the end -------------------------------------------------------------------------------------------------
 
@@ -298,8 +295,8 @@ class WorkerLoop:
             self._executor.relieve()
             if self._stop_requested and time.monotonic() > deadline:
                 break
-            self._wake.wait(0.05)
-            self._wake.clear()
+            self._bell.wait(0.05)
+            self._bell.clear()
         leftovers = self._executor.stop_everything()
         if leftovers:
             log.warning("giving %d unfinished job(s) back to the queue", len(leftovers))

@@ -41,7 +41,8 @@ def supervise(options: Options, processes: int) -> int:
     def start(own: Options) -> None:
         # No signal in between: it would miss the new child, or be handled there as if it were the supervisor.
         signal.pthread_sigmask(signal.SIG_BLOCK, _STOP_SIGNALS)
-        children[_fork(own)] = own
+        if not stopping:
+            children[_fork(own)] = own
         signal.pthread_sigmask(signal.SIG_UNBLOCK, _STOP_SIGNALS)
 
     for number in _STOP_SIGNALS:
@@ -61,8 +62,7 @@ def supervise(options: Options, processes: int) -> int:
             "worker process %d died (status %d); starting another", pid, os.waitstatus_to_exitcode(status)
         )
         time.sleep(_RESTART_PAUSE)
-        if not stopping:
-            start(own)
+        start(own)
     return 0
 
 
