@@ -8,6 +8,9 @@ ARGS   ?=
 PACKAGES := $(wildcard jobs videos project tests benchmarks)
 PIP      := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 PYTEST   := $(BIN)/python -m pytest
+NPM      := $(shell command -v npm 2>/dev/null)
+# What browsers without HLS of their own need. Where there is no npm, the site runs without it and the watch page says so.
+PLAYER   := $(if $(NPM),vendor/hls.js/.installed)
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
@@ -15,15 +18,15 @@ PYTEST   := $(BIN)/python -m pytest
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-run: $(VENV)/.installed ## Set up and start the site with a worker (PORT=8000)
+run: $(VENV)/.installed $(PLAYER) ## Set up and start the site with a worker (PORT=8000)
 	@DEBUG=true exec $(BIN)/python -m project.quickstart
 
 test: test-postgresql test-sqlite ## Run the tests on PostgreSQL and on SQLite (ARGS="-k lease" goes to pytest)
 
-test-postgresql: $(VENV)/.installed-dev ## Run the tests on PostgreSQL only
+test-postgresql: $(VENV)/.installed-dev $(PLAYER) ## Run the tests on PostgreSQL only
 	$(PYTEST) --database=postgresql $(ARGS)
 
-test-sqlite: $(VENV)/.installed-dev ## Run the tests on SQLite only
+test-sqlite: $(VENV)/.installed-dev $(PLAYER) ## Run the tests on SQLite only
 	$(PYTEST) --database=sqlite $(ARGS)
 
 check: export DJANGO_SETTINGS_MODULE = tests.settings
@@ -47,7 +50,7 @@ wheel: $(VENV)/.installed-dev ## Build the wheel into dist/
 
 clean: ## Remove what can be made again; data and the secret key stay
 	rm -rf $(VENV) build dist htmlcov .coverage .coverage.* .pytest_cache .mypy_cache .ruff_cache \
-		.import_linter_cache .hypothesis staticfiles
+		.import_linter_cache .hypothesis staticfiles node_modules vendor
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 $(VENV)/.installed: requirements.txt | $(BIN)/python
@@ -59,6 +62,15 @@ $(VENV)/.installed-dev: requirements.txt requirements-dev.txt | $(BIN)/python
 	@echo "Installing what tests and checks need into $(VENV)…"
 	@$(PIP) -r requirements-dev.txt
 	@touch $@ $(VENV)/.installed
+
+# A machine that cannot reach npm's registry is told, and goes on without.
+vendor/hls.js/.installed: package.json package-lock.json
+	@echo "Installing hls.js into vendor…"
+	@if $(NPM) ci --silent --no-audit --no-fund --ignore-scripts; then \
+		mkdir -p vendor/hls.js && \
+		cp node_modules/hls.js/LICENSE node_modules/hls.js/dist/hls.min.js* node_modules/hls.js/dist/hls.worker.js* vendor/hls.js/ && \
+		touch $@; \
+	else echo "hls.js was not installed; browsers that do not play HLS by themselves will not play." >&2; fi
 
 $(BIN)/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \

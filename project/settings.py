@@ -123,6 +123,8 @@ USE_TZ = True
 
 STATIC_URL = "static/"
 STATIC_ROOT = BASE_DIR / "staticfiles"
+VENDOR = BASE_DIR / "vendor"  # hls.js, which make installs where there is npm
+STATICFILES_DIRS = [VENDOR] if VENDOR.is_dir() else []
 
 MEDIA_ROOT = env.path("MEDIA_ROOT", default=str(BASE_DIR / "media"))()
 

@@ -1,11 +1,14 @@
 """The site's addresses."""
 
 from django.contrib import admin
+from django.templatetags.static import static
 from django.urls import include, path
+from django.utils.functional import lazy
 from django.views.generic import RedirectView
 
 urlpatterns = [
     path("", RedirectView.as_view(pattern_name="admin:index")),
+    path("favicon.ico", RedirectView.as_view(url=lazy(static, str)("videos/icon.svg"))),
     path("admin/", admin.site.urls),
     path("", include("videos.urls")),
 ]
