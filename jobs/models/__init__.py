@@ -6,6 +6,7 @@ from jobs.models.job import ACTIVE, DERIVED_STATES, FINISHED, Job, Status
 from jobs.models.job_type_state import JobTypeState
 from jobs.models.submission_window import SubmissionWindow
 from jobs.models.worker import Worker, WorkerKind, WorkerStatus
+from jobs.models.worker_key import WorkerKey
 from jobs.models.workflow import Prerequisite, Workflow
 
 __all__ = [
@@ -22,6 +23,7 @@ __all__ = [
     "Status",
     "SubmissionWindow",
     "Worker",
+    "WorkerKey",
     "WorkerKind",
     "WorkerStatus",
     "Workflow",

@@ -11,8 +11,18 @@ from jobs import database
 from jobs.ulid import new_ulid
 
 
-class ULIDField(CharField):  # type: ignore[type-arg]
-    """26 characters, compared byte by byte: on PostgreSQL the collation is C, whatever the database's own is."""
+class BytewiseCharField(CharField):  # type: ignore[type-arg]
+    """Compared byte by byte: on PostgreSQL the collation is C, whatever the database's own is."""
+
+    def db_parameters(self, connection: BaseDatabaseWrapper) -> Any:
+        parameters = dict(super().db_parameters(connection))
+        if connection.vendor == "postgresql":
+            parameters["collation"] = "C"
+        return parameters
+
+
+class ULIDField(BytewiseCharField):
+    """26 characters."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         kwargs["max_length"] = 26
@@ -26,12 +36,6 @@ class ULIDField(CharField):  # type: ignore[type-arg]
     def db_type(self, connection: BaseDatabaseWrapper) -> str | None:
         # The same type by its long name: for one that starts with "varchar" Django adds a second index, for LIKE.
         return "character varying(26)" if connection.vendor == "postgresql" else super().db_type(connection)
-
-    def db_parameters(self, connection: BaseDatabaseWrapper) -> Any:
-        parameters = dict(super().db_parameters(connection))
-        if connection.vendor == "postgresql":
-            parameters["collation"] = "C"
-        return parameters
 
 
 def ulid_primary_key() -> ULIDField:

@@ -9,7 +9,7 @@ from django.db.models import F, Q
 from django.db.models.functions import Now
 
 from jobs.database import now_minus
-from jobs.models.fields import ULIDField, ulid_primary_key
+from jobs.models.fields import BytewiseCharField, ULIDField, ulid_primary_key
 from jobs.priorities import NORMAL
 
 
@@ -114,7 +114,9 @@ class Job(models.Model):
 
     processed_by_worker_id = ULIDField(blank=True, default="", db_default="")
     processed_by_worker_name = models.CharField(max_length=200, blank=True, default="", db_default="")
-    correlation_id = models.CharField(max_length=64)
+    correlation_id = BytewiseCharField(
+        max_length=64, help_text="its own id, unless it belongs to something larger"
+    )
     unique_key = models.CharField(max_length=200, null=True, blank=True)  # noqa: DJ001 (NULL: no key)
     submitter = models.CharField(max_length=200, blank=True, default="", db_default="")
     result = models.JSONField(null=True, blank=True)
@@ -145,6 +147,8 @@ class Job(models.Model):
             models.Index("workflow", name="jobs_in_workflow", condition=Q(workflow__isnull=False)),
             models.Index("parent", name="jobs_children", condition=Q(parent__isnull=False)),
             models.Index("id", name="jobs_dead_letters", condition=Q(status="failed")),
+            # For people who search. A job by itself, as most are, has no entry: it is found by its id.
+            models.Index("correlation_id", name="jobs_correlated", condition=~Q(correlation_id=F("id"))),
         ]
         constraints = [
             models.UniqueConstraint(

@@ -15,6 +15,7 @@ from jobs.models.fields import ulid_primary_key
 
 class WorkerKind(models.TextChoices):
     LOCAL = "local", "local (database connection)"
+    REMOTE = "remote", "remote (HTTPS, with a key)"
 
 
 class WorkerStatus(models.TextChoices):
