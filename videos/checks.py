@@ -7,7 +7,7 @@ from typing import Any
 from django.conf import settings
 from django.core.checks import CheckMessage, Error, register
 
-from videos import conf
+from videos import conf, pipeline
 
 
 @register()
@@ -16,3 +16,14 @@ def check_settings(**kwargs: Any) -> list[CheckMessage]:
         Error(problem, hint="See videos/conf.py for every setting and its default.", id="videos.E001")
         for problem in conf.find_problems(getattr(settings, "VIDEOS", {}))
     ]
+
+
+@register()
+def check_stages(**kwargs: Any) -> list[CheckMessage]:
+    try:
+        pipeline.in_order()
+    except pipeline.StagesDisagree as problem:
+        return [
+            Error(str(problem), hint="See @stage in job_types.py of the installed apps.", id="videos.E002")
+        ]
+    return []

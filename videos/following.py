@@ -51,7 +51,7 @@ def follow(transitions: Sequence[Transition], **kwargs: Any) -> None:
     """Called by the queue whenever jobs have changed, before that is committed."""
     changed: dict[str, list[Transition]] = defaultdict(list)
     for transition in transitions:
-        if transition.workflow_id and transition.type in pipeline.TYPES:
+        if transition.workflow_id and pipeline.is_stage(transition.type):
             changed[transition.workflow_id].append(transition)
     if not changed:
         return
@@ -68,11 +68,13 @@ def _follow(transcode: Transcode, transitions: list[Transition]) -> None:
     _count_work(transcode, transitions)
     if any(t.before in (Status.FAILED, Status.CANCELLED) for t in transitions) and before in ENDED:
         _revive(transcode)
-    failure = next((t for t in transitions if t.after == Status.FAILED and t.type in pipeline.CRITICAL), None)
+    failure = next(
+        (t for t in transitions if t.after == Status.FAILED and pipeline.is_critical(t.type)), None
+    )
     if failure and transcode.status not in ENDED:
         _end(transcode, TranscodeStatus.FAILED, failure.error or "A job failed.")
     elif transcode.is_active:
-        if any(t.after == Status.CANCELLED and t.type in pipeline.CRITICAL for t in transitions):
+        if any(t.after == Status.CANCELLED and pipeline.is_critical(t.type) for t in transitions):
             _end(transcode, TranscodeStatus.CANCELLED, "The transcode was cancelled.")
         else:
             _run_or_wait(transcode, transitions)
@@ -91,7 +93,7 @@ def _run_or_wait(transcode: Transcode, transitions: list[Transition]) -> None:
     claimed = [t.type for t in transitions if t.after == Status.PROCESSING]
     if claimed:
         _advance_step(transcode, claimed)
-        if "videos.encode" in claimed:
+        if any(pipeline.encodes_picture(name) for name in claimed):
             transcode.qualities.filter(status=QualityStatus.PENDING).update(
                 status=QualityStatus.IN_PROGRESS, started_at=Coalesce("started_at", Now())
             )
@@ -106,11 +108,8 @@ def _run_or_wait(transcode: Transcode, transitions: list[Transition]) -> None:
 
 
 def _advance_step(transcode: Transcode, types: list[str]) -> None:
-    rank = pipeline.ORDER.index
-    before = Step(transcode.current_step)
-    newest = max((pipeline.STEPS[name] for name in types), key=rank)
-    if rank(newest) > rank(before):
-        transcode.current_step = newest
+    reached = [stage.step for name in types if (stage := pipeline.find(name))]
+    transcode.current_step = pipeline.furthest([Step(transcode.current_step), *reached])
 
 
 def _end(transcode: Transcode, status: TranscodeStatus, error: str) -> None:
@@ -128,7 +127,7 @@ def _rest_qualities(transcode: Transcode) -> None:
 def _revive(transcode: Transcode) -> None:
     """Jobs of an ended transcode start over: it is active again once none of them stands in its way."""
     roots = Q(status=Status.FAILED) | Q(status=Status.CANCELLED, cancelled_because="")
-    if _jobs_of(transcode).filter(roots, type__in=pipeline.CRITICAL).exists():
+    if _jobs_of(transcode).filter(roots, type__in=pipeline.critical_types()).exists():
         return
     refuse_revival(transcode)
     transcode.status = TranscodeStatus.PENDING
@@ -190,7 +189,7 @@ def _count_work(transcode: Transcode, transitions: list[Transition]) -> None:
         sign = (transition.after == Status.COMPLETED) - (transition.before == Status.COMPLETED)
         job = jobs[transition.job_id]
         transcode.work_done += sign * pipeline.work_of(plan, job.type, job.payload)
-        if transition.type == "videos.encode":
+        if pipeline.encodes_picture(transition.type):
             segments += sign * len(plan.chunk(job.payload["chunk"]).segments)
     transcode.work_done = max(0.0, transcode.work_done)
     # What a job had reported when it came back counts as seen, although it is to be done again.

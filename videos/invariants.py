@@ -85,7 +85,7 @@ def _running_is_processing() -> Iterable[Any]:
 
 @rule("an active transcode has no failed or cancelled critical job")
 def _active_without_failure() -> Iterable[Any]:
-    fallen = _jobs(Status.FAILED, Status.CANCELLED).filter(type__in=pipeline.CRITICAL)
+    fallen = _jobs(Status.FAILED, Status.CANCELLED).filter(type__in=pipeline.critical_types())
     return Transcode.objects.filter(Exists(fallen), status__in=ACTIVE)
 
 

@@ -1,8 +1,12 @@
-"""The jobs of the pipeline: thin handlers that load, call what does the work, and store."""
+"""The jobs of the pipeline: thin handlers that load, call what does the work, and store.
+
+Each stage is declared here, whole: what it follows, how many jobs it has, how much work they are (see pipeline.py).
+"""
 
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable
 from typing import Any
 
 from jobs import LOW, JobContext, database, job_type
@@ -15,11 +19,12 @@ from videos.media.ffmpeg import build_id
 from videos.media.plan import EncodePlan, make_plan
 from videos.media.probe import probe as look_at
 from videos.media.source import SourceInfo
-from videos.models import Transcode
+from videos.models import Step, Transcode
+from videos.pipeline import Unit, stage
 from videos.workbench import Workbench, clear_errors, open_bench
 
 
-@job_type("videos.probe")
+@stage(pipeline.PROBE, step=Step.PROBE, units=pipeline.none)
 def probe(job: JobContext, transcode_id: int) -> None:
     """Look at the source, pin the plan, add every job that it asks for."""
     bench = open_bench(job, transcode_id)
@@ -51,19 +56,40 @@ CORES = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os
 """Encodes at once in one worker: each has a thread per quality, so more would only take memory."""
 
 
-@job_type("videos.encode", artifact=chunk_exists, per_worker=CORES)
+@stage(
+    pipeline.ENCODE,
+    step=Step.TRANSCODE,
+    units=pipeline.per_chunk,
+    work=pipeline.pixels,
+    artifact=chunk_exists,
+    per_worker=CORES,
+)
 def encode(job: JobContext, transcode_id: int, chunk: int) -> None:
     """One chunk of the picture in every quality."""
     encoding.encode_chunk(open_bench(job, transcode_id), chunk)
 
 
-@job_type("videos.audio", artifact=audio_exists)
+@stage(
+    "videos.audio",
+    step=Step.TRANSCODE,
+    units=pipeline.per_track,
+    work=pipeline.sound,
+    artifact=audio_exists,
+)
 def audio(job: JobContext, transcode_id: int, track: int) -> None:
     """One sound track, whole."""
     encoding.encode_audio(open_bench(job, transcode_id), track)
 
 
-@job_type("videos.thumbnail", artifact=thumbnail_exists)
+@stage(
+    "videos.thumbnail",
+    step=Step.THUMBNAIL,
+    units=pipeline.once,
+    work=pipeline.little,
+    after=[pipeline.ENCODE],
+    critical=False,
+    artifact=thumbnail_exists,
+)
 def thumbnail(job: JobContext, transcode_id: int) -> None:
     """The poster and the storyboard, from keyframes that are encoded already."""
     bench = open_bench(job, transcode_id)
@@ -74,25 +100,57 @@ def thumbnail(job: JobContext, transcode_id: int) -> None:
         manifests.write(bench.generation, manifests.THUMBNAIL, manifest)
 
 
-@job_type("videos.subtitles", artifact=subtitle_exists)
+def _if_text(plan: EncodePlan, transcode: Transcode) -> Iterable[Unit]:
+    return [{}] if transcode.with_subtitles and transcode.text_tracks else []
+
+
+@stage("videos.subtitles", step=Step.TRANSCODE, units=_if_text, critical=False, artifact=subtitle_exists)
 def subtitles(job: JobContext, transcode_id: int) -> dict[str, Any]:
     """The text tracks of the source."""
     return {"languages": subtitling.extract(open_bench(job, transcode_id))}
 
 
-@job_type("videos.transcribe", artifact=subtitle_exists, per_worker=1, priority=LOW, isolate=True)
+def _if_speech(plan: EncodePlan, transcode: Transcode) -> Iterable[Unit]:
+    """Speech is recognised where nobody has written it down."""
+    wanted = transcode.with_subtitles and not transcode.text_tracks and plan.audio
+    return [{}] if wanted and conf.current().transcriber != "off" else []
+
+
+@stage(
+    "videos.transcribe",
+    step=Step.TRANSCODE,
+    units=_if_speech,
+    critical=False,
+    artifact=subtitle_exists,
+    per_worker=1,
+    priority=LOW,
+    isolate=True,
+)
 def transcribe(job: JobContext, transcode_id: int) -> dict[str, Any]:
     """What is said, written down. In a process of its own: engines hold Python's lock for seconds."""
     return subtitling.transcribe(open_bench(job, transcode_id))
 
 
-@job_type("videos.master_playlist")
+@stage(
+    "videos.master_playlist",
+    step=Step.MASTER_PLAYLIST,
+    units=pipeline.once,
+    work=pipeline.little,
+    after=[pipeline.ENCODE, "videos.audio", "videos.thumbnail", "videos.subtitles"],
+)
 def master_playlist(job: JobContext, transcode_id: int) -> None:
     """The playlists, written from what is really there."""
     assembling.assemble(open_bench(job, transcode_id))
 
 
-@job_type("videos.finalize", artifact=is_published)
+@stage(
+    "videos.finalize",
+    step=Step.FINALIZE,
+    units=pipeline.once,
+    work=pipeline.little,
+    after=["videos.master_playlist"],
+    artifact=is_published,
+)
 def finalize(job: JobContext, transcode_id: int) -> None:
     """Verify everything, and publish."""
     publishing.publish(open_bench(job, transcode_id))

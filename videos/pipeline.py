@@ -1,30 +1,77 @@
-"""The workflow as data: which stage follows which, how many jobs it has, and how much work each of them is.
+"""The workflow: each stage says, beside its handler, what it follows, how many jobs it has, and how much work each is.
+
+    @stage("videos.waveform", step=Step.TRANSCODE, units=per_track, after=["videos.audio"], critical=False)
+    def waveform(job: JobContext, transcode_id: int, track: int) -> None: …
+
+declares a job type and its place in the picture, in the job_types.py of any installed app. The pipeline's own:
 
 probe → plan ┬→ encode (a job per chunk) → thumbnail ┐
              ├→ audio (a job per track)              ├→ master_playlist → finalize → ready
              ├→ subtitles (text tracks of the source)┘
              └→ transcribe (speech; nobody waits for it)
-
-A new stage is one line in STAGES, and its handler in job_types.py.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+import functools
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from graphlib import CycleError, TopologicalSorter
+from typing import Any, TypeVar
 
-from jobs import JobContext, optional, workflow
+from jobs import JobContext, job_type, optional, workflow
 from jobs.models import Job
-from videos import conf
 from videos.media.plan import EncodePlan
 from videos.models import Step, Transcode
 
-Units = Callable[[EncodePlan, Transcode], Iterable[dict[str, Any]]]
-Work = Callable[[EncodePlan, dict[str, Any]], float]
+H = TypeVar("H", bound=Callable[..., Any])
+Unit = dict[str, Any]
+Units = Callable[[EncodePlan, Transcode], Iterable[Unit]]
+Work = Callable[[EncodePlan, Unit], float]
 
+PROBE = "videos.probe"
+ENCODE = "videos.encode"
 SOUND_WORK = 20_000.0
 """A frame's worth of sound, in pixels to encode (measured: 1 CPU-second per 30 s)."""
+
+
+# -- how many jobs a stage has, and how much work each is ------------------------------------------------------------
+
+
+def none(plan: EncodePlan, transcode: Transcode) -> Iterable[Unit]:
+    return []
+
+
+def once(plan: EncodePlan, transcode: Transcode) -> Iterable[Unit]:
+    return [{}]
+
+
+def per_chunk(plan: EncodePlan, transcode: Transcode) -> Iterable[Unit]:
+    return [{"chunk": chunk.number} for chunk in plan.chunks()]
+
+
+def per_track(plan: EncodePlan, transcode: Transcode) -> Iterable[Unit]:
+    return [{"track": track.number} for track in plan.audio]
+
+
+def pixels(plan: EncodePlan, unit: Unit) -> float:
+    return plan.chunk(unit["chunk"]).frames * float(sum(r.width * r.height for r in plan.renditions))
+
+
+def sound(plan: EncodePlan, unit: Unit) -> float:
+    return plan.total_frames * SOUND_WORK
+
+
+def little(plan: EncodePlan, unit: Unit) -> float:
+    return plan.total_frames * SOUND_WORK / 10
+
+
+def aside(plan: EncodePlan, unit: Unit) -> float:
+    """No part of the progress: it is done in no time, or nobody waits for it."""
+    return 0.0
+
+
+# -- stages ----------------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -34,95 +81,106 @@ class Stage:
     type: str
     step: Step
     units: Units
-    """The payload of each of its jobs."""
+    """The payload of each of its jobs, beside transcode_id."""
     work: Work
-    """How much work such a job is, in pixels."""
-    after: tuple[str, ...] = ()
-    """Every job of these stages must be completed."""
-    settled: tuple[str, ...] = ()
-    """Every job of these stages must have ended, however."""
-    critical: bool = True
+    """How much work such a job is, in pixels to encode."""
+    after: tuple[str, ...]
+    """Stages that come first. All their jobs must have completed or, if they are not critical, ended."""
+    before: tuple[str, ...]
+    """Stages that wait for this one in the same way, as if they had named it themselves."""
+    critical: bool
     """The transcode fails if one of its jobs fails."""
 
-    def key(self, unit: dict[str, Any]) -> str:
+    def key(self, unit: Unit) -> str:
         return ":".join([self.type, *(str(value) for value in unit.values())])
 
 
-def _once(plan: EncodePlan, transcode: Transcode) -> Iterable[dict[str, Any]]:
-    return [{}]
+class StagesDisagree(ValueError):
+    """A stage follows one that does not exist, or itself."""
 
 
-def _per_chunk(plan: EncodePlan, transcode: Transcode) -> Iterable[dict[str, Any]]:
-    return [{"chunk": chunk.number} for chunk in plan.chunks()]
+_stages: dict[str, Stage] = {}
 
 
-def _per_track(plan: EncodePlan, transcode: Transcode) -> Iterable[dict[str, Any]]:
-    return [{"track": track.number} for track in plan.audio]
+def stage(
+    name: str,
+    *,
+    step: Step,
+    units: Units,
+    work: Work = aside,
+    after: Sequence[str] = (),
+    before: Sequence[str] = (),
+    critical: bool = True,
+    **policy: Any,
+) -> Callable[[H], H]:
+    """Register the decorated function as the handler of a stage; `policy` is what @job_type takes."""
+
+    def declare(handler: H) -> H:
+        _stages[name] = Stage(
+            type=name,
+            step=step,
+            units=units,
+            work=work,
+            after=tuple(after),
+            before=tuple(before),
+            critical=critical,
+        )
+        in_order.cache_clear()
+        return job_type(name, **policy)(handler)
+
+    return declare
 
 
-def _if_text(plan: EncodePlan, transcode: Transcode) -> Iterable[dict[str, Any]]:
-    return [{}] if transcode.with_subtitles and transcode.text_tracks else []
+@functools.cache
+def in_order() -> tuple[Stage, ...]:
+    """Every stage, after those that it follows."""
+    try:
+        return tuple(_stages[name] for name in TopologicalSorter(_edges()).static_order())
+    except CycleError as error:
+        raise StagesDisagree(f"These stages wait for each other: {', '.join(error.args[1])}.") from None
 
 
-def _if_speech(plan: EncodePlan, transcode: Transcode) -> Iterable[dict[str, Any]]:
-    """Speech is recognised where nobody has written it down."""
-    wanted = transcode.with_subtitles and not transcode.text_tracks and plan.audio
-    return [{}] if wanted and conf.current().transcriber != "off" else []
+def _edges() -> dict[str, list[str]]:
+    """What each stage follows."""
+    edges = {name: list(stage.after) for name, stage in _stages.items()}
+    for own in _stages.values():
+        for name in own.before:
+            edges.setdefault(name, []).append(own.type)
+    unknown = ({*edges} | {name for names in edges.values() for name in names}) - {*_stages}
+    if unknown:
+        raise StagesDisagree(f"Stages wait for {', '.join(sorted(unknown))}, but no stage has this name.")
+    return edges
 
 
-def _pixels(plan: EncodePlan, unit: dict[str, Any]) -> float:
-    return plan.chunk(unit["chunk"]).frames * float(sum(r.width * r.height for r in plan.renditions))
+def find(type_name: str) -> Stage | None:
+    return _stages.get(type_name)
 
 
-def _sound(plan: EncodePlan, unit: dict[str, Any]) -> float:
-    return plan.total_frames * SOUND_WORK
+def is_stage(type_name: str) -> bool:
+    return find(type_name) is not None
 
 
-def _little(plan: EncodePlan, unit: dict[str, Any]) -> float:
-    return plan.total_frames * SOUND_WORK / 10
+def is_critical(type_name: str) -> bool:
+    stage = find(type_name)
+    return stage is not None and stage.critical
 
 
-def _aside(plan: EncodePlan, unit: dict[str, Any]) -> float:
-    """No part of the progress: it is done in no time, or nobody waits for it."""
-    return 0.0
+def critical_types() -> frozenset[str]:
+    return frozenset(stage.type for stage in _stages.values() if stage.critical)
 
 
-PROBE = "videos.probe"
-STAGES: tuple[Stage, ...] = (
-    Stage(type="videos.encode", step=Step.TRANSCODE, units=_per_chunk, work=_pixels),
-    Stage(type="videos.audio", step=Step.TRANSCODE, units=_per_track, work=_sound),
-    Stage(
-        type="videos.thumbnail",
-        step=Step.THUMBNAIL,
-        units=_once,
-        work=_little,
-        after=("videos.encode",),
-        critical=False,
-    ),
-    Stage(type="videos.subtitles", step=Step.TRANSCODE, units=_if_text, work=_aside, critical=False),
-    Stage(type="videos.transcribe", step=Step.TRANSCODE, units=_if_speech, work=_aside, critical=False),
-    Stage(
-        type="videos.master_playlist",
-        step=Step.MASTER_PLAYLIST,
-        units=_once,
-        work=_little,
-        after=("videos.encode", "videos.audio"),
-        settled=("videos.thumbnail", "videos.subtitles"),
-    ),
-    Stage(
-        type="videos.finalize",
-        step=Step.FINALIZE,
-        units=_once,
-        work=_little,
-        after=("videos.master_playlist",),
-    ),
-)
+def encodes_picture(type_name: str) -> bool:
+    """Whether its jobs are chunks: what the progress of a quality is counted in."""
+    stage = find(type_name)
+    return stage is not None and stage.type == ENCODE
 
-_BY_TYPE = {stage.type: stage for stage in STAGES}
-TYPES = frozenset((PROBE, *_BY_TYPE))
-CRITICAL = frozenset((PROBE, *(stage.type for stage in STAGES if stage.critical)))
-STEPS = {PROBE: Step.PROBE} | {stage.type: stage.step for stage in STAGES}
-ORDER = list(dict.fromkeys([Step.PROBE, *(stage.step for stage in STAGES)]))
+
+def furthest(steps: Iterable[Step]) -> Step:
+    order = list(dict.fromkeys([*(stage.step for stage in in_order()), *Step]))
+    return max(steps, key=order.index)
+
+
+# -- the workflow ----------------------------------------------------------------------------------------------------
 
 
 def start(transcode: Transcode) -> None:
@@ -135,26 +193,25 @@ def start(transcode: Transcode) -> None:
 
 def fan_out(job: JobContext, transcode: Transcode, plan: EncodePlan) -> None:
     """Add every job that the plan asks for, as children of the probe. A second attempt adds nothing twice."""
+    edges = _edges()
     added: dict[str, list[Job]] = {}
-    for stage in STAGES:
-        needed = [needed for name in stage.after for needed in added[name]]
-        awaited = [optional(awaited) for name in stage.settled for awaited in added[name]]
+    for stage in in_order():
+        needed = [
+            needed if _stages[name].critical else optional(needed)
+            for name in edges[stage.type]
+            for needed in added[name]
+        ]
         added[stage.type] = [
-            job.add(
-                stage.type,
-                {"transcode_id": transcode.pk, **unit},
-                key=stage.key(unit),
-                after=[*needed, *awaited],
-            )
+            job.add(stage.type, {"transcode_id": transcode.pk, **unit}, key=stage.key(unit), after=needed)
             for unit in stage.units(plan, transcode)
         ]
 
 
 def work_of(plan: EncodePlan, type_name: str, payload: dict[str, Any]) -> float:
     """How much of the transcode's work a job of it is."""
-    stage = _BY_TYPE.get(type_name)
+    stage = find(type_name)
     return stage.work(plan, payload) if stage else 0.0
 
 
 def total_work(plan: EncodePlan, transcode: Transcode) -> float:
-    return sum(stage.work(plan, unit) for stage in STAGES for unit in stage.units(plan, transcode))
+    return sum(stage.work(plan, unit) for stage in in_order() for unit in stage.units(plan, transcode))

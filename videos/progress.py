@@ -97,7 +97,7 @@ def _segments_under_way(plan: EncodePlan, running: list[Job]) -> float:
     return sum(
         len(plan.chunk(job.payload["chunk"]).segments) * job.progress_percent / 100
         for job in running
-        if job.type == "videos.encode"
+        if pipeline.encodes_picture(job.type)
     )
 
 
