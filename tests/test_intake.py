@@ -1,5 +1,8 @@
 """Uploads: what becomes a video, what is refused, and what is there already."""
 
+import os
+import re
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
@@ -8,6 +11,8 @@ from pytest_django import Settings
 
 from jobs.models import Job, Workflow
 from tests.actors import race
+from tests.hostile_files import CONCAT, DASH, HLS, SDP, encrypted, endless, giant, magicyuv, nobody_opens
+from tests.media_clips import make_clip
 from tests.video_site import accept, channel, clip, files_in
 from videos import intake, storage
 from videos.exceptions import UploadRefused
@@ -54,6 +59,64 @@ def test_what_is_no_video_is_refused_and_leaves_nothing(
     with pytest.raises(UploadRefused, match=reason):
         accept(path)
     assert nothing_is_left(videos_root)
+
+
+@pytest.mark.parametrize("text", [HLS, CONCAT, DASH, SDP])
+@pytest.mark.parametrize("streamed", [False, True])
+def test_a_list_of_other_files_is_refused_and_none_of_them_is_opened(
+    videos_root: Path, tmp_path: Path, text: str, streamed: bool
+) -> None:
+    canary = make_clip(tmp_path / "canary.mp4", frames=5, sounds=())
+    path = tmp_path / "film.mp4"
+    path.write_text(text.format(canary=canary))
+    blocks = [path.read_bytes()]
+    stream = partial(intake.accept_stream, blocks, name="film.mp4", channel=channel())
+    with nobody_opens(canary), pytest.raises(UploadRefused, match=r"^The file is (a playlist|text)"):
+        stream() if streamed else accept(path)
+    assert nothing_is_left(videos_root)
+
+
+@pytest.mark.parametrize(
+    ("make", "reason"),
+    [
+        (giant, "The picture has no size, or an absurd one."),
+        (partial(giant, side=16_000), "The picture is too large: 16000×16000."),
+        (magicyuv, "The picture is in a format we don't decode (magicyuv)."),
+        (encrypted, "The file is encrypted. Upload it without copy protection."),
+        (partial(endless, seconds_each=3600), "The video is too long: 25.0 hours."),
+        (partial(endless, pictures=150_000_000), "The picture has no size, or an absurd one."),
+    ],
+)
+def test_a_file_made_to_do_harm_is_refused_and_leaves_nothing(
+    videos_root: Path, tmp_path: Path, make: Callable[[Path], Path], reason: str
+) -> None:
+    with pytest.raises(UploadRefused, match=f"^{re.escape(reason)}$"):
+        accept(make(tmp_path / "film.mp4"))
+    assert nothing_is_left(videos_root)
+
+
+def test_a_pipe_and_a_device_are_refused_at_once(videos_root: Path, tmp_path: Path) -> None:
+    """Nobody ever writes to the pipe, and the device never ends."""
+    pipe = tmp_path / "film.mp4"
+    os.mkfifo(pipe)
+    for path in (pipe, Path("/dev/zero")):
+        with pytest.raises(UploadRefused, match="is not a file"):
+            accept(path)
+    assert nothing_is_left(videos_root)
+
+
+def test_a_file_that_is_still_being_written_is_refused(
+    videos_root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(intake, "BLOCK", 1000)
+    path = tmp_path / "film.mp4"
+    path.write_bytes(clip().read_bytes())
+    for block in (blocks := intake._blocks(path)):
+        with path.open("ab") as file:
+            file.write(block)  # for each that is read another one comes: there is no end
+        break
+    with pytest.raises(UploadRefused, match=r"^The file changed while it was read; add it again"):
+        list(blocks)
 
 
 def test_a_file_above_the_limit_is_refused_and_leaves_nothing(videos_root: Path, settings: Settings) -> None:

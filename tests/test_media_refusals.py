@@ -1,16 +1,19 @@
 """What is no playable video is refused with a sentence for a person, and no other file is ever opened."""
 
-import ctypes
 import os
+import re
+import resource
 import struct
-from collections.abc import Iterator
-from contextlib import contextmanager
+from fractions import Fraction
 from pathlib import Path
 
 import pytest
 
+from tests.hostile_files import CONCAT, DASH, HLS, SDP, encrypted, endless, giant, nobody_opens
 from tests.media_clips import LIMITS, binary, make_clip, run_ffmpeg
+from videos.media import examine as examining
 from videos.media import ffmpeg
+from videos.media.examine import examine
 from videos.media.exceptions import FfmpegFailed, NotPlayable
 from videos.media.probe import Limits, probe
 
@@ -19,6 +22,8 @@ def refusal(path: Path, **limits: float) -> str:
     with pytest.raises(NotPlayable) as caught:
         probe(path, limits=Limits(**limits))  # type: ignore[arg-type]
     reason = caught.value.reason
+    with pytest.raises(NotPlayable, match=f"^{re.escape(reason)}$"):
+        examine(path, limits=Limits(**limits))  # type: ignore[arg-type]
     assert reason.endswith(".")
     assert reason[0].isupper()
     assert str(path) not in reason
@@ -87,13 +92,7 @@ def test_sound_with_cover_art_is_still_sound(tmp_path: Path) -> None:
 
 
 def test_an_encrypted_file(tmp_path: Path) -> None:
-    clip = make_clip(tmp_path / "plain.mp4", frames=25)
-    path = tmp_path / "encrypted.mp4"
-    run_ffmpeg(
-        *("-i", clip, "-c", "copy", "-encryption_scheme", "cenc-aes-ctr"),
-        *("-encryption_key", "00" * 16, "-encryption_kid", "11" * 16, path),
-    )
-    assert "encrypted" in refusal(path)
+    assert "encrypted" in refusal(encrypted(tmp_path / "encrypted.mp4"))
 
 
 @pytest.mark.parametrize("name", ["noise.mp4", "noise.mkv", "noise.ts"])
@@ -133,11 +132,53 @@ def test_limits(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(("side", "reason"), [(16_000, "too large: 16000×16000"), (30_000, "absurd")])
 def test_a_header_that_promises_a_giant_picture(tmp_path: Path, side: int, reason: str) -> None:
-    path = make_clip(tmp_path / "huge.avi", frames=2, sounds=(), video=("-c:v", "rawvideo"))
-    data = bytearray(path.read_bytes())
-    struct.pack_into("<ii", data, data.index(b"strf") + 12, side, side)
-    path.write_bytes(bytes(data))
-    assert reason in refusal(path)
+    assert reason in refusal(giant(tmp_path / "huge.avi", side=side))
+
+
+def test_a_header_that_promises_no_end(tmp_path: Path) -> None:
+    assert "too long" in refusal(endless(tmp_path / "slow.mp4", seconds_each=3600))
+
+
+def test_a_header_that_asks_for_gigabytes_gets_none_of_ours(tmp_path: Path) -> None:
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    with pytest.raises(NotPlayable):
+        examine(endless(tmp_path / "many.mp4", pictures=150_000_000))
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 100 << 10  # kilobytes
+
+
+def test_what_breaks_the_process_that_looks_is_refused(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    good = make_clip(tmp_path / "good.mp4", frames=5)
+    with pytest.raises(NotPlayable, match="more memory or time"):
+        examine(good, memory=100 << 20)
+    assert "looking at good.mp4 ended with" in caplog.text
+
+
+def test_what_takes_too_long_is_stopped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(examining, "SLACK", 0)
+    monkeypatch.setattr(examining, "CHILD", "while True: pass")
+    with pytest.raises(NotPlayable, match="more memory or time"):
+        examine(make_clip(tmp_path / "good.mp4", frames=5), limits=Limits(scan_seconds=1))
+
+
+def test_the_process_that_looks_can_open_nothing_else(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    good, secret = make_clip(tmp_path / "good.mp4", frames=5), tmp_path / "secret"
+    secret.write_text("secret")
+    for attempt in (f"open({str(secret)!r})", "open('/etc/passwd')", f"open({str(good)!r}, 'w')"):
+        monkeypatch.setattr(examining, "CHILD", attempt)
+        caplog.clear()
+        with pytest.raises(NotPlayable):
+            examine(good)
+        assert "PermissionError" in caplog.text
+
+
+@pytest.mark.parametrize("name", ["clip.mp4", "clip.mkv", "clip.ts"])
+def test_both_ways_to_look_see_the_same(tmp_path: Path, name: str) -> None:
+    path = make_clip(tmp_path / name, frames=30, rate=Fraction(30000, 1001))
+    assert examine(path) == probe(path)
 
 
 @pytest.mark.parametrize("codec", ["magicyuv", "utvideo", "qtrle", "cinepak"])
@@ -161,28 +202,6 @@ def test_ffmpeg_itself_refuses_a_codec_off_the_list(tmp_path: Path) -> None:
 
 
 # Files that name other files
-
-HLS = "#EXTM3U\n#EXT-X-TARGETDURATION:10\n#EXTINF:10,\n{canary}\n#EXT-X-ENDLIST\n"
-CONCAT = "ffconcat version 1.0\nfile '{canary}'\nduration 10\n"
-DASH = """<?xml version="1.0"?>
-<MPD xmlns="urn:mpeg:dash:schema:mpd:2011" type="static" mediaPresentationDuration="PT10S">
-<Period><AdaptationSet mimeType="video/mp4"><Representation id="1" bandwidth="1"><BaseURL>{canary}</BaseURL>
-<SegmentBase/></Representation></AdaptationSet></Period></MPD>"""
-SDP = "v=0\no=- 0 0 IN IP4 127.0.0.1\ns=x\nc=IN IP4 127.0.0.1\nt=0 0\nm=video 5004 RTP/AVP 96\n"
-
-
-@contextmanager
-def nobody_opens(path: Path) -> Iterator[None]:
-    """Fails if any process opens the file: the kernel counts (inotify)."""
-    libc = ctypes.CDLL(None, use_errno=True)
-    watch = libc.inotify_init1(os.O_NONBLOCK)
-    assert libc.inotify_add_watch(watch, os.fsencode(path), 0x21) >= 0  # opened, or read
-    try:
-        yield
-        with pytest.raises(BlockingIOError):
-            os.read(watch, 4096)
-    finally:
-        os.close(watch)
 
 
 def test_the_watch_itself_notices(tmp_path: Path) -> None:

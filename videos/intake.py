@@ -13,6 +13,7 @@ import contextlib
 import errno
 import hashlib
 import os
+import stat
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -25,15 +26,19 @@ from jobs.payloads import storable
 from jobs.ulid import new_ulid
 from videos import conf, pipeline, storage
 from videos.exceptions import UploadRefused
+from videos.media.examine import examine
 from videos.media.exceptions import NotPlayable
 from videos.media.ladder import LADDER
-from videos.media.probe import probe
 from videos.media.source import SourceInfo
 from videos.models import Channel, Transcode, Video, Visibility
 
 BLOCK = 1 << 20
 LONGEST_NAME = 300
 ADDRESSES_TRIED = 1000
+_CANNOT_READ = (
+    *(errno.ENOENT, errno.ENOTDIR, errno.EISDIR, errno.ELOOP, errno.ENAMETOOLONG),
+    *(errno.EACCES, errno.EPERM, errno.ENXIO, errno.EIO),
+)
 
 
 @dataclass(frozen=True)
@@ -134,17 +139,27 @@ def received(blocks: Iterable[bytes], *, name: str) -> Iterator[Upload]:
 
 
 def _blocks(path: Path) -> Iterator[bytes]:
+    """The file as it is now: a pipe or a device has no end, and a file that somebody still writes is no video yet."""
     limit = conf.current().upload_max_bytes
     try:
-        with path.open("rb") as file:
-            if not path.is_file():
+        # Without waiting: a pipe that nobody writes to would keep us for ever.
+        with os.fdopen(os.open(path, os.O_RDONLY | os.O_NONBLOCK), "rb") as file:
+            before = os.fstat(file.fileno())
+            if not stat.S_ISREG(before.st_mode):
                 raise UploadRefused(f"{path} is not a file.")
-            if path.stat().st_size > limit:
+            if before.st_size > limit:
                 raise UploadRefused(f"The file is larger than {limit:,} bytes, which is the limit here.")
-            while block := file.read(BLOCK):
+            left = before.st_size
+            while left and (block := file.read(min(BLOCK, left))):
+                left -= len(block)
                 yield block
-    except (FileNotFoundError, IsADirectoryError, PermissionError) as error:
-        raise UploadRefused(f"{path} cannot be read: {error.strerror}.") from error
+            after = os.fstat(file.fileno())
+    except OSError as error:
+        if error.errno in _CANNOT_READ:
+            raise UploadRefused(f"{path} cannot be read: {error.strerror}.") from error
+        raise
+    if (after.st_size, after.st_mtime_ns) != (before.st_size, before.st_mtime_ns):
+        raise UploadRefused("The file changed while it was read; add it again when it is complete.")
 
 
 # -- the records -----------------------------------------------------------------------------------------------------
@@ -190,7 +205,7 @@ def check_qualities(qualities: Sequence[str]) -> tuple[str, ...]:
 def _admit(upload: Upload, wanted: Wanted) -> Video:
     """Look at the file; then the video, its generation and its first job, together or not at all."""
     try:
-        info = probe(upload.path, limits=conf.current().limits)
+        info = examine(upload.path, limits=conf.current().limits)
     except NotPlayable as refusal:
         raise UploadRefused(refusal.reason) from refusal
     return database.when_unlocked(lambda: _store(upload, wanted, info))
