@@ -29,7 +29,7 @@ class JobsSettings:
         "5s", "how long a worker's PostgreSQL lock may be free (reconnect)"
     )
     session_features: bool = flag(
-        True, "LISTEN and session locks on PostgreSQL; false behind a transaction pooler such as PgBouncer"
+        True, "LISTEN, session locks, prepared statements on PostgreSQL; false behind a transaction pooler (PgBouncer)"
     )
     frozen_transaction_timeout: timedelta = duration(
         "30s", "how long a frozen worker may hold the locks of its open transaction (PostgreSQL)"
@@ -48,6 +48,9 @@ class JobsSettings:
     payload_max_bytes: int = number(256 * 1024, "the largest payload or result, as JSON")
     error_max_chars: int = number(4_000, "how much of an error is kept in last_error")
     retention: timedelta = duration("30d", "how long completed and cancelled jobs are kept")
+    live_connections: int = number(
+        200, "live pages that one web process serves; the next ones poll; 0: all of them poll", minimum=0
+    )
 
 
 def _contradictions(settings: JobsSettings) -> list[str]:

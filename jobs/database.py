@@ -9,11 +9,12 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from functools import cache
 from typing import Any, TypeVar
 
 from django.db import OperationalError, connections, router, transaction
 from django.db.backends.base.base import BaseDatabaseWrapper
-from django.db.models import DateTimeField, ExpressionWrapper
+from django.db.models import DateTimeField, ExpressionWrapper, Model
 from django.db.models.functions import Now
 
 T = TypeVar("T")
@@ -23,9 +24,14 @@ SESSION_LOCK_CLASS = 0x5350524B  # one lock per living worker
 
 
 def alias() -> str:
+    return router.db_for_write(_job_model())
+
+
+@cache
+def _job_model() -> type[Model]:
     from jobs.models import Job
 
-    return router.db_for_write(Job)
+    return Job
 
 
 def connection() -> BaseDatabaseWrapper:

@@ -10,6 +10,7 @@ from typing import Any
 from jobs import conf
 from jobs.exceptions import InvalidPayload
 
+_encode = json.JSONEncoder(allow_nan=False, separators=(",", ":")).encode
 _NUL = re.compile(r"(?<!\\)(?:\\\\)*\\u0000")
 """The escape itself, not an escaped backslash before the letters u0000."""
 _NO_DICTIONARY = "The payload must be a dictionary with text keys: the handler's keyword arguments."
@@ -18,7 +19,7 @@ _NO_DICTIONARY = "The payload must be a dictionary with text keys: the handler's
 def encode(value: Any, *, what: str = "payload") -> str:
     """The value as JSON text, or InvalidPayload with the reason."""
     try:
-        text = json.dumps(value, allow_nan=False, separators=(",", ":"))
+        text = _encode(value)
     except (TypeError, ValueError, RecursionError) as error:
         raise InvalidPayload(
             f"The {what} is not JSON: {error}. Pass ids and plain values, not objects."

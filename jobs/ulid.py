@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import base64
 import hashlib
 import os
 import threading
 import time
 
-_CROCKFORD = bytes.maketrans(b"ABCDEFGHIJKLMNOPQRSTUVWXYZ234567", b"0123456789ABCDEFGHJKMNPQRSTVWXYZ")
-_TAIL_BITS = 80
+_CROCKFORD = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
+_PAIRS = [first + second for first in _CROCKFORD for second in _CROCKFORD]
+"""Ten bits at a time as two digits; base64.b32encode takes several times as long."""
 
 _lock = threading.Lock()
 _last_ms = 0
@@ -47,8 +47,18 @@ def ulid_floor(unix_seconds: float) -> str:
 
 def _head(ms: int) -> str:
     # 50 bits as ten base-32 digits: the two bits above the 48 are zero.
-    return base64.b32encode((ms << 30).to_bytes(10, "big")).translate(_CROCKFORD)[:10].decode()
+    return "".join([_PAIRS[ms >> shift & 1023] for shift in (40, 30, 20, 10, 0)])
 
 
 def _tail(value: int) -> str:
-    return base64.b32encode(value.to_bytes(_TAIL_BITS // 8, "big")).translate(_CROCKFORD).decode()
+    high, low = value >> 40, value & 0xFF_FFFF_FFFF  # small integers are faster
+    return (
+        _PAIRS[high >> 30]
+        + _PAIRS[high >> 20 & 1023]
+        + _PAIRS[high >> 10 & 1023]
+        + _PAIRS[high & 1023]
+        + _PAIRS[low >> 30]
+        + _PAIRS[low >> 20 & 1023]
+        + _PAIRS[low >> 10 & 1023]
+        + _PAIRS[low & 1023]
+    )

@@ -7,7 +7,7 @@ import pytest
 from django.db import DatabaseError, connection, transaction
 from django.test.utils import CaptureQueriesContext
 
-from jobs import LOW, EnqueueRefused, InvalidPayload, UnknownJobType, enqueue_many
+from jobs import LOW, EnqueueRefused, InvalidPayload, UnknownJobType, enqueue, enqueue_many
 from jobs.models import Job, Status
 from tests.actors import claimed_ids, new_worker
 
@@ -57,11 +57,61 @@ def test_no_payloads_make_no_jobs() -> None:
 def test_all_of_them_are_written_by_one_statement(count: int) -> None:
     payloads: list[dict[str, Any]] = [{}] * count
     with CaptureQueriesContext(connection) as queries:
-        enqueue_many("tests.noop", payloads)
+        enqueue_many("tests.noop", payloads, delay=60)
     inserts = [query for query in queries.captured_queries if "INSERT INTO jobs_job" in query["sql"]]
     assert len(inserts) == 1
     assert len(queries) < 10
     assert Job.objects.count() == count
+
+
+@pytest.mark.parametrize("count", [2, 1_000])
+def test_what_may_run_at_once_is_not_written_row_by_row_either(count: int) -> None:
+    with CaptureQueriesContext(connection) as queries:
+        enqueue_many("tests.noop", [{}] * count)
+    assert len(queries) < 10
+    assert Job.objects.pending().count() == count
+
+
+def test_every_character_arrives_as_it_was_sent() -> None:
+    odd = [
+        "\\",
+        "\\N",
+        "\\.",
+        "\t",
+        "a\nb",
+        "\r\n",
+        "\"'",
+        "\u2028",
+        "\x01",
+        "\x7f",
+        "ü€😀",
+        "\\u0041",
+        "%s",
+        "",
+    ]
+    ids = enqueue_many(
+        "tests.noop",
+        [{text: [text, {"deep": text}]} for text in odd],
+        submitter="\\t\t",
+        correlation_id="a\nb\\",
+    )
+    jobs = Job.objects.in_bulk(ids)
+    assert [jobs[id].payload for id in ids] == [{text: [text, {"deep": text}]} for text in odd]
+    assert {(job.submitter, job.correlation_id) for job in jobs.values()} == {("\\t\t", "a\nb\\")}
+
+
+def test_rows_like_those_of_a_single_call() -> None:
+    """However they are written: the same columns, the same defaults."""
+    enqueue_many("tests.noop", [{"n": 1}, {"n": 1}], priority=3, max_attempts=7)
+    enqueue("tests.noop", n=1, priority=3, max_attempts=7)
+    own = {"id", "correlation_id", "created_at", "run_at"}
+    first, second, single = (
+        {name: value for name, value in row.items() if name not in own}
+        for row in Job.objects.order_by("id").values()
+    )
+    assert first == second == single
+    for job in Job.objects.all():
+        assert job.run_at == job.created_at
 
 
 def test_one_bad_payload_and_none_is_written() -> None:

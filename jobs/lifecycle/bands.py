@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 
-from jobs import database
+from jobs import database, prepared
 from jobs.database import Subselect
 from jobs.lifecycle.rooms import Room
 
@@ -31,7 +31,7 @@ def find_bands(names: Collection[str]) -> list[Band]:
         if database.is_postgres()
         else "(julianday('now') - julianday(oldest)) * 86400.0"
     )
-    rows = database.fetch(
+    rows = prepared.fetch(
         f"""
         WITH RECURSIVE kind(type) AS (VALUES {", ".join(["(%s)"] * len(names))}),
         band(type, priority) AS (

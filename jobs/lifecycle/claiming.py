@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 import random
 from collections.abc import Collection, Mapping
-from functools import lru_cache
+from functools import cache
 from typing import Any
 
-from jobs import conf, database, registry
+from jobs import conf, database, prepared, registry
 from jobs.database import Subselect
 from jobs.exceptions import UnknownWorker, WorkerDisabled, WorkerOffline
 from jobs.lifecycle.bands import Band, candidates, find_bands
@@ -69,7 +69,7 @@ def _claim_from(bands: list[Band], worker: Worker, n: int, running: Mapping[str,
 
 def _lock_worker(worker: Worker, types: Collection[str]) -> tuple[Worker, dict[str, JobTypeState]]:
     """The worker's own row, held so that disabling it and claiming come one after the other; and the types' states."""
-    rows = database.fetch(
+    rows = prepared.fetch(
         f"""
         SELECT w.name, w.status, w.disabled, w.draining, t.name, t.paused, t.concurrency
         FROM jobs_worker w LEFT JOIN jobs_jobtypestate t ON t.name IN ({", ".join(["%s"] * len(types))})
@@ -121,24 +121,24 @@ def _take(
     if not bands or n <= 0:
         return []
     first = candidates(bands, rooms, n + _SPARE, min_age=min_age, order=", ".join(order))
-    sql, params = _locking_sql(order, n, database.connection().vendor)
-    rows = _lease(me, Subselect(sql.replace(_CANDIDATES, first.sql), [*params, *first.params]))
-    if rows:
-        _open_attempts(me, rows)
+    sql, params = _locking_sql(order, database.connection().vendor)
+    rows = _lease(me, Subselect(sql.replace(_CANDIDATES, first.sql), [*params, *first.params, n]))
     rows.sort(key=lambda row: (row[-2], row[-1], row[0]))  # by priority, run_at, id
     return [_claimed(row, me) for row in rows]
 
 
 _CANDIDATES = "-- candidates --"
+_SOME = 2**31 - 1
 
 
-@lru_cache(maxsize=1000)
-def _locking_sql(order: tuple[str, ...], n: int, vendor: str) -> tuple[str, tuple[Any, ...]]:
-    """SELECT … FOR UPDATE SKIP LOCKED over the candidates, as Django writes it; composing it anew takes longer than
-    running it."""
+@cache
+def _locking_sql(order: tuple[str, ...], vendor: str) -> tuple[str, tuple[Any, ...]]:
+    """SELECT … LIMIT n FOR UPDATE SKIP LOCKED over the candidates, as Django writes it; composing it anew takes longer
+    than running it. The parameters of the candidates and n come after those returned."""
     chosen = Job.objects.pending().filter(pk__among=Subselect(_CANDIDATES, []))
     locked = chosen.order_by(*order).select_for_update(skip_locked=True)
-    return locked.values("pk")[:n].query.sql_with_params()
+    sql, params = locked.values("pk")[:_SOME].query.sql_with_params()
+    return sql.replace(f"LIMIT {_SOME}", "LIMIT %s"), params
 
 
 _RETURNED = """id, type, payload, lease_token, attempt_number, max_attempts, correlation_id, submitter, workflow_id,
@@ -154,8 +154,7 @@ def _lease(me: Worker, ids: Subselect) -> list[tuple[Any, ...]]:
         else "strftime('%%Y-%%m-%%d %%H:%%M:%%f', 'now', '+' || %s || ' seconds')"
     )
     condition, params = database.among("id", ids, vendor=database.connection().vendor)
-    return database.fetch(
-        f"""
+    lease = f"""
         UPDATE jobs_job
         SET status = 'processing', worker_id = %s, lease_token = lease_token + 1, attempt_number = attempt_number + 1,
             claimed_at = {now}, claim_expires_at = {later}, started_at = coalesce(started_at, {now}),
@@ -163,20 +162,30 @@ def _lease(me: Worker, ids: Subselect) -> list[tuple[Any, ...]]:
             processed_by_worker_id = %s, processed_by_worker_name = %s
         WHERE {condition}
         RETURNING {_RETURNED}
-        """,
-        [me.pk, conf.current().claim_duration.total_seconds(), me.pk, me.name, *params],
-    )
-
-
-def _open_attempts(me: Worker, rows: list[tuple[Any, ...]]) -> None:
-    condition, params = database.among("id", [row[0] for row in rows], vendor=database.connection().vendor)
-    with database.connection().cursor() as cursor:
-        cursor.execute(
-            "INSERT INTO jobs_attempt (job_id, token, number, worker_id, worker_name)"
-            " SELECT id, lease_token, attempt_number, processed_by_worker_id, processed_by_worker_name"
-            f" FROM jobs_job WHERE {condition}",
-            params,
+        """
+    values = [me.pk, conf.current().claim_duration.total_seconds(), me.pk, me.name, *params]
+    if postgres:
+        opened = f"INSERT INTO jobs_attempt {_ATTEMPT} FROM leased"
+        return prepared.fetch(
+            f"WITH leased AS ({lease}), opened AS ({opened}) SELECT * FROM leased", [*values, me.pk, me.name]
         )
+    rows = database.fetch(lease, values)
+    _open_attempts(me, [row[0] for row in rows])
+    return rows
+
+
+_ATTEMPT = """(job_id, token, number, worker_id, worker_name)
+    SELECT id, lease_token, attempt_number, %s, %s"""
+
+
+def _open_attempts(me: Worker, ids: list[str]) -> None:
+    if ids:
+        condition, params = database.among("id", ids, vendor="sqlite")
+        with database.connection().cursor() as cursor:
+            cursor.execute(
+                f"INSERT INTO jobs_attempt {_ATTEMPT} FROM jobs_job WHERE {condition}",
+                [me.pk, me.name, *params],
+            )
 
 
 def _claimed(row: tuple[Any, ...], me: Worker) -> ClaimedJob:

@@ -129,7 +129,7 @@ def make_terms(
         raise EnqueueRefused(f"priority must be a whole number (lower runs first), not {priority!r}.")
     _check_text("submitter", submitter, 200)
     _check_text("correlation_id", correlation_id or "", 64)
-    return Terms(type_name, level, attempts, _in_seconds(delay), run_at, submitter, correlation_id)
+    return Terms(type_name, level, attempts, _in_seconds(delay), run_at, submitter, correlation_id or None)
 
 
 def is_whole(value: Any) -> bool:
@@ -201,22 +201,30 @@ def _insert_many(terms: Terms, drafts: Sequence[Draft]) -> list[str]:
 
 def _as_written(terms: Terms, draft: Draft) -> Job:
     """The new job; what only the database knows (its times) is fetched when somebody asks."""
-    waits = terms.blocked or terms.delay > 0
-    known = {
-        "id": draft.id,
-        "type": terms.type,
-        "priority": terms.priority,
-        "max_attempts": terms.max_attempts,
-        "submitter": terms.submitter,
-        "correlation_id": terms.correlation_id or draft.id,
-        "unique_key": draft.unique_key,
-        "workflow_id": terms.workflow_id,
-        "parent_id": terms.parent_id,
-        "blocked": terms.blocked,
-    }
+    values = [
+        draft.id,
+        terms.type,
+        terms.priority,
+        terms.blocked,
+        terms.max_attempts,
+        terms.correlation_id or draft.id,
+        draft.unique_key,
+        terms.submitter,
+        terms.workflow_id,
+        terms.parent_id,
+    ]
+    names = _KNOWN
     if terms.run_at is None:
-        known["status"] = Status.WAITING if waits else Status.PENDING
-    names = [field.attname for field in Job._meta.concrete_fields if field.attname in known]
-    job: Job = Job.from_db(database.alias(), names, [known[name] for name in names])
+        names = _KNOWN_WITH_STATUS
+        values.insert(2, Status.WAITING if terms.blocked or terms.delay > 0 else Status.PENDING)
+    job: Job = Job.from_db(database.alias(), names, values)
     job.created = True
     return job
+
+
+_KNOWN = [
+    *("id", "type", "priority", "blocked", "max_attempts"),
+    *("correlation_id", "unique_key", "submitter", "workflow_id", "parent_id"),
+]
+"""What an enqueuer knows of its new row, in the order of the model's fields."""
+_KNOWN_WITH_STATUS = [*_KNOWN[:2], "status", *_KNOWN[2:]]

@@ -6,10 +6,12 @@ import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
+from typing import Any, NamedTuple
 
-from jobs import database, wakeup
+from jobs import database, prepared, wakeup
+from jobs.wakeup.postgres import HINT_SQL
 
+_COPIED_AT_ONCE = 500
 _LARGEST = 16 * 1024 * 1024
 """Characters of payload in one statement."""
 
@@ -29,9 +31,13 @@ class Terms:
     parent_id: str | None = None
     blocked: bool = False
 
+    @property
+    def at_once(self) -> bool:
+        """Claimable as soon as it is written."""
+        return not self.blocked and self.run_at is None and self.delay == 0
 
-@dataclass(frozen=True)
-class Draft:
+
+class Draft(NamedTuple):
     """One row to be written."""
 
     id: str
@@ -41,8 +47,12 @@ class Draft:
 
 def write(terms: Terms, drafts: Sequence[Draft]) -> int:
     """In the caller's transaction; returns how many rows were written. Wake-ups go out when it commits."""
-    write_rows = _write_postgres if database.is_postgres() else _write_sqlite
-    written = write_rows(terms, drafts)
+    if not database.is_postgres():
+        written = _write_sqlite(terms, drafts)
+    elif len(drafts) == 1:
+        return _write_one_postgres(terms, drafts[0])
+    else:
+        written = _write_many_postgres(terms, drafts)
     if written and not terms.blocked:
         wakeup.on_commit()
     return written
@@ -54,11 +64,18 @@ INSERT INTO jobs_job (id, type, payload, priority, max_attempts, submitter, corr
 """
 
 
-def _write_postgres(terms: Terms, drafts: Sequence[Draft]) -> int:
-    if len(drafts) == 1:
-        draft = drafts[0]
-        one = "(VALUES (%s::text, %s::jsonb, %s::text)) AS draft(id, payload, unique_key)"
-        return _insert_postgres(terms, one, [draft.id, draft.payload, draft.unique_key])
+def _write_one_postgres(terms: Terms, draft: Draft) -> int:
+    one = "(VALUES (%s::text, %s::jsonb, %s::text)) AS draft(id, payload, unique_key)"
+    hint = not terms.blocked and wakeup.within_statement()
+    written = _insert_postgres(terms, one, [draft.id, draft.payload, draft.unique_key], hint=hint)
+    if written and not terms.blocked and not hint:
+        wakeup.on_commit()
+    return written
+
+
+def _write_many_postgres(terms: Terms, drafts: Sequence[Draft]) -> int:
+    if terms.at_once and not any(draft.unique_key for draft in drafts):
+        return _copy_postgres(terms, drafts)
     many = (
         "jsonb_array_elements(%s::jsonb) AS item,"
         " LATERAL (SELECT item ->> 0 AS id, item -> 1 AS payload, item ->> 2 AS unique_key) AS draft"
@@ -67,21 +84,55 @@ def _write_postgres(terms: Terms, drafts: Sequence[Draft]) -> int:
         return sum(_insert_postgres(terms, many, [text]) for text in _as_json(drafts))
 
 
-def _insert_postgres(terms: Terms, source: str, params: list[Any]) -> int:
+def _insert_postgres(terms: Terms, source: str, params: list[Any], *, hint: bool = False) -> int:
     # A moment that has passed means now: it is no way past those that came earlier.
     given = "greatest(%s::timestamptz, statement_timestamp())"
     moment = given if terms.run_at else "statement_timestamp() + %s * interval '1 second'"
-    with database.connection().cursor() as cursor:
-        cursor.execute(
-            f"""{_INSERT}
-            SELECT draft.id, %s, draft.payload, %s, %s, %s, coalesce(%s, draft.id),
-                   draft.unique_key, %s, %s, %s, moment,
-                   CASE WHEN %s OR moment > statement_timestamp() THEN 'waiting' ELSE 'pending' END
-            FROM (SELECT {moment} AS moment) AS clock, {source}
-            ON CONFLICT DO NOTHING""",
-            [*_constants(terms), terms.blocked, terms.run_at or terms.delay, *params],
-        )
+    insert = f"""{_INSERT}
+        SELECT draft.id, %s, draft.payload, %s, %s, %s, coalesce(%s, draft.id),
+               draft.unique_key, %s, %s, %s, moment,
+               CASE WHEN %s OR moment > statement_timestamp() THEN 'waiting' ELSE 'pending' END
+        FROM (SELECT {moment} AS moment) AS clock, {source}
+        ON CONFLICT DO NOTHING"""
+    return prepared.write(
+        f"WITH written AS ({insert} RETURNING 1) SELECT {HINT_SQL} FROM written" if hint else insert,
+        [*_constants(terms), terms.blocked, terms.run_at or terms.delay, *params],
+    )
+
+
+def _copy_postgres(terms: Terms, drafts: Sequence[Draft]) -> int:
+    """COPY: rows without conditions, read by the server while the next ones are being sent."""
+    known = (
+        terms.type,
+        terms.priority,
+        terms.max_attempts,
+        terms.submitter,
+        terms.workflow_id,
+        terms.parent_id,
+    )
+    columns = "\t".join("\\N" if value is None else _copy_text(str(value)) for value in known)
+    shared = f"\tpending\t{columns}\t"
+    correlation = _copy_text(terms.correlation_id or "")
+    connection = database.connection()
+    with database.atomic(), connection.cursor() as cursor, connection.wrap_database_errors:
+        with cursor.copy(
+            "COPY jobs_job (id, status, type, priority, max_attempts, submitter, workflow_id, parent_id,"
+            " correlation_id, payload) FROM STDIN"
+        ) as copy:
+            for start in range(0, len(drafts), _COPIED_AT_ONCE):
+                rows = [
+                    f"{draft.id}{shared}{correlation or draft.id}\t{_copy_text(draft.payload)}\n"
+                    for draft in drafts[start : start + _COPIED_AT_ONCE]
+                ]
+                copy.write("".join(rows))
         return int(cursor.rowcount)
+
+
+def _copy_text(text: str) -> str:
+    """As COPY's text format wants it."""
+    if "\\" in text or not text.isprintable():
+        text = text.replace("\\", "\\\\").replace("\t", "\\t").replace("\n", "\\n").replace("\r", "\\r")
+    return text
 
 
 def _as_json(drafts: Sequence[Draft]) -> Iterator[str]:

@@ -19,6 +19,10 @@ COALESCE_SECONDS = 0.01
 """A process sends at most one hint in this time. A worker that was woken keeps looking for longer than that."""
 
 
+QUIET_SECONDS = 0.03
+"""NOTIFY holds a global lock until its transaction has reached the disk. After such a pause it may: the rate is low."""
+
+
 class Ear(Protocol):
     """Hears hints in a thread of its own and calls back."""
 
@@ -35,13 +39,26 @@ def on_commit() -> None:
     database.on_commit(send)
 
 
-def send() -> None:
+def within_statement() -> bool:
+    """Whether the statement that is about to write a job should send the hint itself (postgres.HINT_SQL): it saves the
+    first job after a pause a round trip. Only if the statement is a transaction of its own: this counts as sent."""
+    return not database.connection().in_atomic_block and _may_send(QUIET_SECONDS)
+
+
+def _may_send(pause: float) -> bool:
+    """Whether the last hint was sent so long ago. If so, another one counts as sent."""
     alias = database.alias()
     with _lock:
         now = time.monotonic()
-        if now - _last_sent.get(alias, float("-inf")) < COALESCE_SECONDS:
-            return
+        if now - _last_sent.get(alias, float("-inf")) < pause:
+            return False
         _last_sent[alias] = now
+        return True
+
+
+def send() -> None:
+    if not _may_send(COALESCE_SECONDS):
+        return
     try:
         if database.is_postgres():
             from jobs.wakeup import postgres

@@ -14,6 +14,7 @@ from jobs import database
 log = logging.getLogger("jobs.wakeup")
 
 CHANNEL = "jobs_wakeup"
+HINT_SQL = f"pg_notify('{CHANNEL}', '')"
 _RECONNECT_FIRST, _RECONNECT_CAP = 0.1, 2.0
 
 # The server must notice within seconds that a machine has vanished, so that the session, and with it the lock, ends.

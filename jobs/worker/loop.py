@@ -20,7 +20,7 @@ from jobs.models import Worker
 from jobs.reconcile import reconcile
 from jobs.worker.bell import Bell
 from jobs.worker.executor import Executor
-from jobs.worker.patience import Backoff, drop_broken_connections, guard_transactions
+from jobs.worker.patience import Backoff, drop_broken_connections, guard_transactions, read_by_index
 from jobs.worker.pulse import Pulse
 from jobs.worker.reporter import Reporter
 
@@ -106,6 +106,7 @@ class WorkerLoop:
             ", ".join(self.worker.job_types) or "none",
         )
         try:
+            read_by_index()
             self._claim_until_stopped()
         finally:
             self._shut_down()

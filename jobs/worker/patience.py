@@ -11,7 +11,7 @@ from django.db.backends.base.base import BaseDatabaseWrapper
 from django.db.backends.signals import connection_created
 from django.dispatch import receiver
 
-from jobs import conf, database
+from jobs import conf, database, prepared
 
 
 class Backoff:
@@ -37,6 +37,7 @@ def drop_broken_connections() -> None:
 
 class _Thread(threading.local):
     belongs_to_worker = False
+    claims = False
 
 
 _thread = _Thread()
@@ -49,6 +50,12 @@ def guard_transactions() -> None:
     whole fleet among them. PostgreSQL ends such a transaction; the worker, once it goes on, repeats it.
     """
     _thread.belongs_to_worker = True
+    drop_broken_connections()
+
+
+def read_by_index() -> None:
+    """Called in the thread that claims, once it does nothing else: its statements may be prepared."""
+    _thread.claims = True
     drop_broken_connections()
 
 
@@ -67,3 +74,5 @@ def _limit_transactions(connection: BaseDatabaseWrapper, **kwargs: Any) -> None:
             cursor.execute(
                 "SELECT set_config('idle_in_transaction_session_timeout', %s, false)", [f"{limit}ms"]
             )
+        if _thread.claims:
+            prepared.read_by_index(connection)
