@@ -1,0 +1,50 @@
+"""Telling open pages that something has changed, on PostgreSQL; SQLite tells them by itself."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from typing import Any
+
+from django.dispatch import receiver
+
+from jobs import database
+from jobs.signals import jobs_changed
+
+log = logging.getLogger("jobs.live")
+
+CHANNEL = "jobs_live"
+COALESCE_SECONDS = 0.25
+"""A process sends at most one hint in this time, however many jobs it claims and completes."""
+
+_lock = threading.Lock()
+_last_sent = float("-inf")
+
+
+@receiver(jobs_changed)
+def _jobs_changed(**kwargs: Any) -> None:
+    hint_on_commit()
+
+
+def hint_on_commit() -> None:
+    """Pages look again once the current transaction has committed."""
+    if database.is_postgres() and _is_due():
+        database.on_commit(_send)
+
+
+def _is_due() -> bool:
+    return time.monotonic() - _last_sent >= COALESCE_SECONDS
+
+
+def _send() -> None:
+    global _last_sent
+    with _lock:
+        if not _is_due():
+            return
+        _last_sent = time.monotonic()
+    try:
+        with database.connection().cursor() as cursor:
+            cursor.execute(f"NOTIFY {CHANNEL}")
+    except Exception:
+        log.warning("could not send a hint to live pages; they look again in a few seconds", exc_info=True)

@@ -1,0 +1,166 @@
+"""The hub: one thread per web process that reads topics for all open pages. It lives while there is an open page."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from dataclasses import dataclass, field
+
+from django.db import connections
+
+from jobs import conf
+from jobs.live.mailbox import Mailbox
+from jobs.live.sources import Alarm, Source, make_source
+from jobs.live.topic import Topic, changes, encode, version_of
+
+log = logging.getLogger("jobs.live")
+
+LOOK_ANYWAY = 5.0
+"""A topic is read after so many seconds even if nobody said that anything has changed."""
+HINTS_KEPT_BACK = 0.3
+"""Whoever sends hints coalesces them for less than this: what was kept back is found by one more look."""
+ABANDONED = 90.0
+"""A page whose server has taken nothing for so long, not even a heartbeat, is gone, though nobody said so."""
+_PATIENCE_FIRST, _PATIENCE_CAP = 0.5, 10.0
+
+
+class TooManyPages(Exception):
+    """This process serves as many live pages as it may."""
+
+
+@dataclass
+class _Channel:
+    """A topic with the pages that look at it, and its state as it was read last."""
+
+    topic: Topic
+    mailboxes: set[Mailbox] = field(default_factory=set)
+    state: dict[str, str] = field(default_factory=dict)
+    version: str = ""
+    read_at: float = float("-inf")
+    took: float = 0.0
+
+    def due_at(self, hinted_at: float) -> float:
+        """The next reading: soon after a hint, but never more often than the topic wants or its reading allows."""
+        earliest = self.read_at + max(self.topic.every, 2 * self.took)
+        is_stale = self.read_at < hinted_at + HINTS_KEPT_BACK
+        return earliest if is_stale else max(earliest, self.read_at + LOOK_ANYWAY)
+
+
+class Hub:
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._channels: dict[str, _Channel] = {}
+        self._mailboxes: set[Mailbox] = set()
+        self._alarm: Alarm | None = None
+        self._hinted_at = float("-inf")
+
+    @property
+    def pages(self) -> int:
+        return len(self._mailboxes)
+
+    @property
+    def is_running(self) -> bool:
+        return self._alarm is not None
+
+    def join(self, mailbox: Mailbox) -> None:
+        """From now on the mailbox gets the state of its topics, the present one first."""
+        with self._lock:
+            if len(self._mailboxes) >= conf.current().live_connections:
+                raise TooManyPages
+            self._mailboxes.add(mailbox)
+            for topic in mailbox.topics:
+                channel = self._channels.setdefault(topic.name, _Channel(topic))
+                channel.mailboxes.add(mailbox)
+                if channel.version:
+                    mailbox.put(topic, channel.version, channel.state, channel.state)
+            if self._alarm is None:
+                self._alarm = Alarm()
+                threading.Thread(target=self._run, args=[self._alarm], name="live-hub", daemon=True).start()
+            else:
+                self._alarm.ring()
+
+    def leave(self, mailbox: Mailbox) -> None:
+        with self._lock:
+            self._mailboxes.discard(mailbox)
+            for topic in mailbox.topics:
+                channel = self._channels.get(topic.name)
+                if channel is None:
+                    continue
+                channel.mailboxes.discard(mailbox)
+                if not channel.mailboxes:
+                    del self._channels[topic.name]
+            if not self._mailboxes and self._alarm is not None:
+                self._alarm.ring()
+                self._alarm = None  # that thread ends; the next page starts another
+        mailbox.close()
+
+    # -- the thread --------------------------------------------------------------------------------------------------
+
+    def _run(self, alarm: Alarm) -> None:
+        patience = _PATIENCE_FIRST
+        try:
+            while self._alarm is alarm:
+                try:
+                    self._listen(make_source(), alarm)
+                    patience = _PATIENCE_FIRST
+                except Exception as error:
+                    log.warning("live pages stand still (%s); trying again in %.1f s", error, patience)
+                    alarm.wait(patience)
+                    patience = min(_PATIENCE_CAP, patience * 2)
+                finally:
+                    connections.close_all()
+        finally:
+            alarm.close()
+
+    def _listen(self, source: Source, alarm: Alarm) -> None:
+        """Until nobody looks any more. Raises when the database is out of reach."""
+        source.open()
+        self._hinted_at = time.monotonic()  # whatever happened while nobody listened
+        while self._alarm is alarm:
+            self._drop_abandoned()
+            for channel in self._due():
+                self._read(channel)
+            if source.wait(self._pause(), alarm):
+                self._hinted_at = time.monotonic()
+
+    def _drop_abandoned(self) -> None:
+        limit = time.monotonic() - ABANDONED
+        with self._lock:
+            abandoned = [mailbox for mailbox in self._mailboxes if mailbox.taken_at < limit]
+        for mailbox in abandoned:
+            self.leave(mailbox)
+
+    def _due(self) -> list[_Channel]:
+        now = time.monotonic()
+        with self._lock:
+            return [channel for channel in self._channels.values() if channel.due_at(self._hinted_at) <= now]
+
+    def _pause(self) -> float:
+        with self._lock:
+            moments = [channel.due_at(self._hinted_at) for channel in self._channels.values()]
+        return max(0.0, min(moments) - time.monotonic()) if moments else LOOK_ANYWAY
+
+    def _read(self, channel: _Channel) -> None:
+        began = time.monotonic()
+        try:
+            state = encode(channel.topic.read())
+        except Exception:
+            if not connections_are_usable():
+                raise
+            log.exception("the live topic %s cannot be read", channel.topic.name)
+            state = channel.state
+        version = version_of(state)
+        with self._lock:
+            changed = changes(channel.state, state)
+            channel.state, channel.version, channel.read_at = state, version, began
+            channel.took = time.monotonic() - began
+            for mailbox in channel.mailboxes:
+                mailbox.put(channel.topic, version, state, changed)
+
+
+def connections_are_usable() -> bool:
+    return all(conn.is_usable() for conn in connections.all(initialized_only=True) if conn.connection)
+
+
+hub = Hub()

@@ -1,0 +1,124 @@
+"""How a web process learns that something may have changed. Hints, never the truth: topics are read from the database.
+
+PostgreSQL: NOTIFY, and a look at the running jobs for their progress. SQLite: the number that SQLite itself counts
+up with every commit. Behind a pooler that knows no LISTEN: the clock.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import select
+import time
+from typing import Any, Protocol
+
+from jobs import conf, database
+from jobs.live.hints import CHANNEL
+
+POLL = 0.5
+"""Seconds between two looks at the database for what nobody announces."""
+
+
+class Alarm:
+    """Wakes the hub's thread out of any wait: a pipe, so that a database connection can be waited for beside it."""
+
+    def __init__(self) -> None:
+        self._reader, self._writer = os.pipe()
+        os.set_blocking(self._reader, False)
+        os.set_blocking(self._writer, False)
+
+    def ring(self) -> None:
+        with contextlib.suppress(OSError):  # full: it is ringing already; closed: nobody waits
+            os.write(self._writer, b"!")
+
+    def wait(self, seconds: float, *others: Any) -> bool:
+        """Until it rings, another file has something to read, or the time is over. True: it was another file."""
+        readable, _, _ = select.select([self._reader, *others], [], [], seconds)
+        if self._reader in readable:
+            with contextlib.suppress(BlockingIOError):
+                os.read(self._reader, 4096)
+        return any(other in readable for other in others)
+
+    def close(self) -> None:
+        os.close(self._reader)
+        os.close(self._writer)
+
+
+class Source(Protocol):
+    def open(self) -> None: ...
+
+    def wait(self, seconds: float, alarm: Alarm) -> bool:
+        """Wait at most so long. True: something may have changed."""
+
+
+def make_source() -> Source:
+    if not database.is_postgres():
+        return CommitCounter()
+    return Notifications() if conf.current().session_features else Clock()
+
+
+class Notifications:
+    """LISTEN on the hub's own connection. A notification that arrives during a query is heard as well."""
+
+    def __init__(self) -> None:
+        self._heard = False
+        self._looked_at = float("-inf")
+        self._running: Any = None
+
+    def open(self) -> None:
+        from jobs.wakeup.postgres import CHANNEL as NEW_JOBS
+
+        wrapper = database.connection()
+        wrapper.ensure_connection()
+        wrapper.connection.add_notify_handler(self._hear)
+        with wrapper.cursor() as cursor:
+            cursor.execute(f"LISTEN {CHANNEL}; LISTEN {NEW_JOBS}")
+
+    def _hear(self, notification: Any) -> None:
+        self._heard = True
+
+    def wait(self, seconds: float, alarm: Alarm) -> bool:
+        until_look = self._looked_at + POLL - time.monotonic()
+        arrived = alarm.wait(max(0.0, min(seconds, until_look)), database.connection().connection.fileno())
+        if arrived or self._looked_at + POLL <= time.monotonic():
+            self._look()
+        heard, self._heard = self._heard, False
+        return heard
+
+    def _look(self) -> None:
+        """Progress is announced by nobody. The query also takes in what the server has sent."""
+        self._looked_at = time.monotonic()
+        running = database.fetch(
+            "SELECT count(*), max(last_checkpoint), sum(lease_token) FROM jobs_job WHERE status = 'processing'"
+        )
+        self._heard |= running != self._running
+        self._running = running
+
+
+class CommitCounter:
+    """SQLite tells a connection whether others have committed since it last asked, without reading a table."""
+
+    INTERVAL = 0.2
+
+    def __init__(self) -> None:
+        self._version: Any = None
+
+    def open(self) -> None:
+        self._version = self._ask()
+
+    def wait(self, seconds: float, alarm: Alarm) -> bool:
+        alarm.wait(min(seconds, self.INTERVAL))
+        before, self._version = self._version, self._ask()
+        return bool(self._version != before)
+
+    def _ask(self) -> Any:
+        return database.fetch("PRAGMA data_version")
+
+
+class Clock:
+    def open(self) -> None:
+        pass
+
+    def wait(self, seconds: float, alarm: Alarm) -> bool:
+        alarm.wait(POLL)
+        return True

@@ -1,0 +1,11 @@
+"""The addresses of the queue outside the admin, for a site to include: `path("", include("jobs.urls"))`."""
+
+from django.urls import path
+
+from jobs.live.views import events
+
+app_name = "jobs"
+
+urlpatterns = [
+    path("api/events/", events, name="events"),
+]
