@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 from django.db.models import Exists, OuterRef
 
-from jobs import conf, database, fleet, orchestrator
+from jobs import conf, database, fleet, orchestrator, statistics
 from jobs.lifecycle.recovering import expiry_counts, recover_expired, recover_lost
 from jobs.models import ACTIVE, Attempt, Event, Job, Prerequisite, Status, SubmissionWindow, Worker, Workflow
 from jobs.ulid import ulid_floor
@@ -139,6 +139,7 @@ STEPS: tuple[Callable[[], object], ...] = (
     mark_offline,
     orchestrator.promote_due,
     orchestrator.repair,
+    statistics.count_minutes,
     prune_jobs,
     prune_the_rest,
 )

@@ -29,6 +29,8 @@ if "BENCH_HOST" in os.environ:
 
 SECRET_KEY = "benchmark"
 DEBUG = False
+ALLOWED_HOSTS = ["localhost"]
+ROOT_URLCONF = "benchmarks.sprocket_site.urls"
 USE_TZ = True
 INSTALLED_APPS = [
     "django.contrib.admin",

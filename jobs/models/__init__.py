@@ -1,9 +1,11 @@
 """The tables of the queue."""
 
 from jobs.models.attempt import Attempt, Outcome
+from jobs.models.dashboard import Dashboard
 from jobs.models.event import Event, Kind
 from jobs.models.job import ACTIVE, DERIVED_STATES, FINISHED, Job, Status
 from jobs.models.job_type_state import JobTypeState
+from jobs.models.statistics import CountingMark, Minute
 from jobs.models.submission_window import SubmissionWindow
 from jobs.models.worker import Worker, WorkerKind, WorkerStatus
 from jobs.models.worker_key import WorkerKey
@@ -14,10 +16,13 @@ __all__ = [
     "DERIVED_STATES",
     "FINISHED",
     "Attempt",
+    "CountingMark",
+    "Dashboard",
     "Event",
     "Job",
     "JobTypeState",
     "Kind",
+    "Minute",
     "Outcome",
     "Prerequisite",
     "Status",

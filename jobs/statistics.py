@@ -1,0 +1,173 @@
+"""How many runs ended in which minute. Counted by the sweep, afterwards: a job's way costs nothing more for it.
+
+Attempts have ascending numbers. The mark says up to which number they have been looked at, and which of those had
+not ended then; so every attempt is counted once, when it is first seen ended, and only new rows are ever read.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+from collections.abc import Collection
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any
+
+from jobs import database
+from jobs.models import CountingMark, Minute
+
+KEPT = timedelta(days=2)
+SETTLED_AFTER = 5.0
+"""Seconds after which no claim can still be about to commit with a lower number than one that is visible."""
+BATCH = 50_000
+BATCHES = 20
+"""In one sweep; what is left is counted by the next."""
+FRESH = 10_000
+"""Attempts that a reader counts by itself, beyond the mark."""
+
+
+@dataclass
+class Ended:
+    completed: int = 0
+    failed: int = 0
+
+    def add(self, completed: int, failed: int) -> None:
+        self.completed += completed
+        self.failed += failed
+
+
+def count_minutes() -> None:
+    """Move the mark on. In the caller's transaction, one at a time."""
+    CountingMark.objects.get_or_create(pk=1)
+    mark = CountingMark.objects.select_for_update().get(pk=1)
+    oldest = (database.read_clock() - KEPT).replace(second=0, microsecond=0)
+    found: defaultdict[datetime, Ended] = defaultdict(Ended)
+    for _ in range(BATCHES):
+        upto = _settled_upto(mark.attempt)
+        minutes, still_open = _look(mark.attempt, upto, mark.still_open)
+        for at, ended in minutes.items():
+            if at >= oldest:
+                found[at].add(ended.completed, ended.failed)
+        is_last = upto - mark.attempt < BATCH
+        mark.attempt, mark.still_open = upto, still_open
+        if is_last:
+            break
+    known = Minute.objects.in_bulk(list(found))
+    for at, minute in known.items():
+        found[at].add(minute.completed, minute.failed)
+    Minute.objects.bulk_create(
+        [Minute(at=at, completed=ended.completed, failed=ended.failed) for at, ended in found.items()],
+        update_conflicts=True,
+        update_fields=["completed", "failed"],
+        unique_fields=["at"],
+    )
+    mark.save()
+    Minute.objects.filter(at__lt=oldest).delete()
+
+
+def _settled_upto(attempt: int) -> int:
+    old = (
+        "started_at <= statement_timestamp() - %s * interval '1 second'"
+        if database.is_postgres()
+        else "started_at <= strftime('%%Y-%%m-%%d %%H:%%M:%%f', 'now', '-' || %s || ' seconds')"
+    )
+    rows = database.fetch(
+        f"""
+        SELECT max(id) FROM (SELECT id, started_at FROM jobs_attempt WHERE id > %s ORDER BY id LIMIT {BATCH}) AS next
+        WHERE {old}
+        """,
+        [attempt, SETTLED_AFTER],
+    )
+    return rows[0][0] or attempt
+
+
+def _look(above: int, upto: int, still_open: Collection[int]) -> tuple[dict[datetime, Ended], list[int]]:
+    """The attempts between these numbers, and those: how many ended in which minute, and which have not.
+
+    In one statement, so that none ends between two looks.
+    """
+    looked, params = _looked(above, upto, still_open)
+    rows = database.fetch(
+        f"""
+        WITH looked AS ({looked})
+        SELECT {_minute_sql()}, {_COUNTS}, NULL FROM looked WHERE finished_at IS NOT NULL GROUP BY 1
+        UNION ALL SELECT NULL, NULL, NULL, id FROM looked WHERE finished_at IS NULL
+        """,
+        params,
+    )
+    minutes = {
+        moment(at): Ended(completed, failed) for at, completed, failed, open_id in rows if open_id is None
+    }
+    return minutes, [row[3] for row in rows if row[3] is not None]
+
+
+def _looked(above: int, upto: int, still_open: Collection[int]) -> tuple[str, list[Any]]:
+    columns = "SELECT id, outcome, finished_at FROM jobs_attempt WHERE"
+    listed = f" UNION ALL {columns} id IN ({', '.join(['%s'] * len(still_open))})" if still_open else ""
+    return f"{columns} id > %s AND id <= %s{listed}", [above, upto, *still_open]
+
+
+_COUNTS = "count(CASE WHEN outcome = 'completed' THEN 1 END), count(CASE WHEN outcome IN ('failed', 'lost') THEN 1 END)"
+
+
+def _minute_sql() -> str:
+    if database.is_postgres():
+        return "date_trunc('minute', finished_at)"
+    return "strftime('%%Y-%%m-%%d %%H:%%M:00', finished_at)"
+
+
+def moment(value: Any) -> datetime:
+    """A moment as a statement written by hand returns it: SQLite gives text."""
+    return value if isinstance(value, datetime) else datetime.fromisoformat(f"{value}+00:00")
+
+
+@dataclass(frozen=True)
+class History:
+    now: datetime
+    minutes: dict[datetime, Ended]
+    is_behind: bool
+    """So much happens that the newest minute or two are still to be counted."""
+
+    def buckets(self, count: int, size: timedelta) -> list[tuple[datetime, Ended]]:
+        """The last so many spans of this size; the last one has not ended yet."""
+        last = _floor(self.now, size)
+        spans = {last - size * back: Ended() for back in reversed(range(count))}
+        for at, ended in self.minutes.items():
+            if (span := spans.get(_floor(at, size))) is not None:
+                span.add(ended.completed, ended.failed)
+        return list(spans.items())
+
+
+def _floor(at: datetime, size: timedelta) -> datetime:
+    return at - timedelta(seconds=at.timestamp() % size.total_seconds())
+
+
+def read_history(span: timedelta) -> History:
+    """What ended within this span: counted minutes, and what has ended since."""
+    (now, attempt, still_open, newest), *_ = database.fetch(
+        f"""
+        SELECT {database.now_sql()}, (SELECT attempt FROM jobs_countingmark),
+               (SELECT still_open FROM jobs_countingmark), (SELECT max(id) FROM jobs_attempt)
+        """
+    )
+    now = moment(now)
+    above, newest = attempt or 0, newest or 0
+    is_behind = newest - above > FRESH
+    looked, params = _looked(above, above if is_behind else newest, _numbers(still_open))
+    since = Minute._meta.get_field("at").get_db_prep_value(now - span, database.connection())
+    rows = database.fetch(
+        f"""
+        WITH looked AS ({looked})
+        SELECT {_minute_sql()}, {_COUNTS} FROM looked WHERE finished_at IS NOT NULL GROUP BY 1
+        UNION ALL SELECT at, completed, failed FROM jobs_minute WHERE at > %s
+        """,
+        [*params, since],
+    )
+    minutes: defaultdict[datetime, Ended] = defaultdict(Ended)
+    for at, completed, failed in rows:
+        minutes[moment(at)].add(completed, failed)
+    return History(now, dict(minutes), is_behind)
+
+
+def _numbers(stored: Any) -> list[int]:
+    return list(json.loads(stored)) if isinstance(stored, str) else list(stored or [])
