@@ -255,6 +255,25 @@ def test_a_site_keeps_its_own_first_page() -> None:
     assert plain.index_template == "admin/jobs/index.html"
 
 
+@pytest.mark.urls("tests.own_admin")
+def test_an_admin_site_of_somebodys_own_has_it_all(admin_client: Client) -> None:
+    """At its own address, with its own looks; nothing points to another site, or to pages that it does not have."""
+    enqueue("tests.noop")
+    claim_one()
+    page = show(admin_client, "/office/jobs/dashboard/")
+    assert "The office" in page
+    assert 'data-live-source="/office/jobs/dashboard/live/?dashboard"' in page
+    assert '="/admin/' not in page
+    assert 'href=""' not in page
+    assert "Open the dashboard" in show(admin_client, "/office/")
+    answer = admin_client.get(
+        "/office/jobs/dashboard/live/?dashboard", headers={"Accept": "application/json"}
+    )
+    assert '/admin/' not in answer.content.decode()
+    answer = admin_client.post("/office/jobs/dashboard/types/", {"name": "tests.noop", "do": "pause"})
+    assert answer["Location"] == "/office/jobs/dashboard/#types"
+
+
 def test_links_that_a_site_does_not_have_are_left_out() -> None:
     assert Addresses("admin").job("1").endswith("/jobs/job/1/change/")
     assert Addresses("admin").jobs(type="a b").endswith("/jobs/job/?type=a+b")

@@ -29,6 +29,7 @@ from jobs.live.topic import Topic
 from jobs.models import Job
 from tests.actors import claim_one
 from tests.conftest import StartManage
+from tests.postgres_server import PostgresServer
 from tests.sse import Connect, EventStream
 from tests.support import wait_until
 
@@ -183,6 +184,19 @@ def test_what_is_no_topic_is_refused(connect: Connect, query: str) -> None:
 def test_too_many_jobs_are_refused(connect: Connect) -> None:
     ids = enqueue_many("tests.noop", [{}] * 101)
     assert connect("?" + "&".join(f"job={id}" for id in ids)).status == 400
+
+
+def test_nobody_collects_events_to_compress_them(settings: Settings) -> None:
+    settings.MIDDLEWARE = ["django.middleware.gzip.GZipMiddleware", *settings.MIDDLEWARE]
+    client = Client(headers={"Accept-Encoding": "gzip"})
+    client.force_login(somebody("chief", superuser=True))
+    job = enqueue("tests.noop")
+    answer: Any = client.get(f"/api/events/?job={job.id}")
+    try:
+        assert next(iter(answer.streaming_content)).startswith(b"retry: ")
+    finally:
+        answer.close()
+    assert hub.pages == 0
 
 
 # -- who may ----------------------------------------------------------------------------------------------------------
@@ -353,6 +367,27 @@ def test_html_is_marked_and_what_is_gone_becomes_null() -> None:
         wait_until(lambda: look()["text"] == "null")
     finally:
         hub.leave(mailbox)
+
+
+def test_the_hub_survives_a_restart_of_the_database(postgres_server: PostgresServer) -> None:
+    read: list[int] = []
+
+    def count() -> dict[str, int]:
+        read.append(Job.objects.count())
+        return {"count": read[-1]}
+
+    mailbox = Mailbox([Topic("count", count, every=0.05)], lambda: None)
+    hub.join(mailbox)
+    try:
+        wait_until(lambda: read)
+        connections.close_all()
+        postgres_server.restart()
+        enqueue("tests.noop")
+        wait_until(lambda: read[-1] == 1)
+        assert hub_threads() == 1
+    finally:
+        hub.leave(mailbox)
+    wait_until(lambda: hub_threads() == 0)
 
 
 # -- a real server, other processes ------------------------------------------------------------------------------------

@@ -101,16 +101,18 @@ class Hub:
         patience = _PATIENCE_FIRST
         try:
             while self._alarm is alarm:
+                began = time.monotonic()
                 try:
                     self._listen(make_source(), alarm)
-                    patience = _PATIENCE_FIRST
                 except Exception as error:
+                    if time.monotonic() - began > _PATIENCE_CAP:  # it worked until now
+                        patience = _PATIENCE_FIRST
                     log.warning("live pages stand still (%s); trying again in %.1f s", error, patience)
+                    connections.close_all()
                     alarm.wait(patience)
                     patience = min(_PATIENCE_CAP, patience * 2)
-                finally:
-                    connections.close_all()
         finally:
+            connections.close_all()
             alarm.close()
 
     def _listen(self, source: Source, alarm: Alarm) -> None:
