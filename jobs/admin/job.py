@@ -1,173 +1,142 @@
-"""Jobs: the lifecycle's own verbs as actions. Nothing here writes a status itself."""
+"""Jobs: the list, and the lifecycle's own verbs as actions. Nothing here writes a status itself."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
-from django.contrib import admin, messages
-from django.db.models import QuerySet
-from django.http import HttpRequest
+from django.contrib import admin
+from django.http import HttpRequest, HttpResponse
+from django.urls import path
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
-from jobs import lifecycle, registry
-from jobs.admin.base import ReadOnlyAdmin, ReadOnlyInline, badge
-from jobs.exceptions import TransitionRefused
-from jobs.models import DERIVED_STATES, Attempt, Event, Job
-from jobs.priorities import HIGH, LOW, priority_label
+from jobs.admin import bulk, filters, job_page
+from jobs.admin.base import ReadOnlyAdmin, bar, live_badge, moment, stream_view
+from jobs.admin.changelist import PREVIEW, JobChangeList
+from jobs.admin.verbs import VERBS, Verb
+from jobs.models import Job, Status
+from jobs.priorities import NORMAL, priority_label
+
+Action = Callable[[Any, HttpRequest, Any], HttpResponse | None]
 
 
-class AttemptInline(ReadOnlyInline):
-    model = Attempt
-    fields = (
-        "number",
-        "outcome",
-        "worker_name",
-        "started_at",
-        "finished_at",
-        "error_type",
-        "error",
-        "traceback",
-    )
+def _action(verb: Verb) -> Action:
+    @admin.action(description=verb.label, permissions=[verb.permission])
+    def action(model_admin: Any, request: HttpRequest, queryset: Any) -> HttpResponse | None:
+        return bulk.run_action(model_admin, verb, request, queryset)
 
-
-class EventInline(ReadOnlyInline):
-    model = Event
-    fields = ("at", "kind", "actor", "detail")
-
-
-class DerivedStateFilter(admin.SimpleListFilter):
-    title = "derived state"
-    parameter_name = "state"
-
-    def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, str]]:
-        return [(state, state) for state in DERIVED_STATES]
-
-    def queryset(self, request: HttpRequest, queryset: Any) -> Any:
-        chosen = self.value()
-        return getattr(queryset, chosen)() if chosen in DERIVED_STATES else queryset
-
-
-class TypeFilter(admin.SimpleListFilter):
-    """The registered types, so that opening the list does not read a million rows for their names."""
-
-    title = "type"
-    parameter_name = "type"
-
-    def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, str]]:
-        return [(kind.name, kind.name) for kind in registry.all_types()]
-
-    def queryset(self, request: HttpRequest, queryset: Any) -> Any:
-        return queryset.filter(type=self.value()) if self.value() else queryset
+    action.__name__ = verb.name
+    return action
 
 
 @admin.register(Job)
 class JobAdmin(ReadOnlyAdmin):
-    list_display = (
-        "id",
-        "type",
-        "state",
-        "urgency",
-        "progress",
-        "attempts_used",
-        "worker_name",
-        "created_at",
-        "error",
+    list_display = ("what", "state", "progress", "attempts_used", "worker_name", "created")
+    list_display_links = None
+    list_filter = (
+        filters.StatusFilter,
+        filters.DerivedStateFilter,
+        filters.TypeFilter,
+        filters.PriorityFilter,
+        filters.WorkerFilter,
+        filters.CreatedFilter,
+        filters.WorkflowFilter,
+        filters.OlderFilter,
     )
-    list_filter = ("status", DerivedStateFilter, TypeFilter, "priority")
-    search_fields = ("=id", "=correlation_id", "=unique_key")
-    search_help_text = "a job's id, correlation id or unique key"
+    search_fields = ("=id",)  # shows the search box; admin/search.py does the work
+    search_help_text = (
+        "An id or its start, a correlation id, workflow or unique key; or a text in recent payloads."
+    )
     ordering = ("-id",)
+    sortable_by = ()
+    list_per_page = 50
+    list_max_show_all = 0
     show_full_result_count = False
+    show_facets = admin.ShowFacets.NEVER
     list_select_related = False
-    inlines = (AttemptInline, EventInline)
-    actions = ("retry", "cancel", "run_now", "make_high", "make_low", "discard")
+    actions = tuple(_action(verb) for verb in VERBS)
 
-    @admin.display(description="status", ordering="status")
-    def state(self, job: Job) -> SafeString:
-        return badge(job.status)
+    def get_changelist(self, request: HttpRequest, **kwargs: Any) -> type[JobChangeList]:
+        return JobChangeList
 
-    @admin.display(description="priority", ordering="priority")
-    def urgency(self, job: Job) -> str:
-        return priority_label(job.priority)
-
-    @admin.display
-    def progress(self, job: Job) -> SafeString:
-        return format_html(
-            '<progress max="100" value="{}" aria-label="progress"></progress> {}',
-            job.progress_percent,
-            job.current_step,
-        )
-
-    @admin.display(description="attempts")
-    def attempts_used(self, job: Job) -> str:
-        return f"{job.attempt_number} of {job.max_attempts}"
-
-    @admin.display(description="worker")
-    def worker_name(self, job: Job) -> str:
-        return job.processed_by_worker_name
-
-    @admin.display(description="last error")
-    def error(self, job: Job) -> str:
-        return job.last_error[:120]
+    def get_search_results(self, request: HttpRequest, queryset: Any, search_term: str) -> tuple[Any, bool]:
+        return queryset, False  # JobChangeList searches
 
     def has_discard_permission(self, request: HttpRequest) -> bool:
         return request.user.has_perm("jobs.delete_job")
 
-    @admin.action(description="Retry failed or cancelled jobs", permissions=["change"])
-    def retry(self, request: HttpRequest, queryset: QuerySet[Job]) -> None:
-        self._act(
-            request, queryset, "retried", lambda ids: lifecycle.retry(ids, actor=request.user.get_username())
+    def get_urls(self) -> list[Any]:
+        stream = partial(stream_view, self.admin_site)
+        act = self.admin_site.admin_view(partial(job_page.act_view, self))
+        return [
+            path("live/", stream(partial(job_page.list_live_view, self)), name="jobs_job_list_live"),
+            path("<str:job_id>/live/", stream(partial(job_page.live_view, self)), name="jobs_job_live"),
+            path("<str:job_id>/act/", act, name="jobs_job_act"),
+            *super().get_urls(),
+        ]
+
+    def change_view(
+        self, request: HttpRequest, object_id: str, form_url: str = "", extra_context: Any = None
+    ) -> HttpResponse:
+        return job_page.show(self, request, object_id)
+
+    # -- columns -------------------------------------------------------------------------------------------------------
+
+    @admin.display(description="job")
+    def what(self, job: Job) -> SafeString:
+        preview = getattr(job, "preview", "")
+        return format_html(
+            '<a class="sp-job" href="{}" title="{}"><strong>{}</strong> <code>…{}</code></a>{}'
+            '<div class="sp-quiet sp-clip">{}</div>',
+            job_page.address_of(self, job.pk),
+            job.pk,
+            job.type,
+            job.pk[-6:],
+            "" if job.priority == NORMAL else format_html(' <span class="sp-chip">{}</span>', _urgency(job)),
+            "" if preview == "{}" else preview + ("…" if len(preview) == PREVIEW else ""),
         )
 
-    @admin.action(description="Cancel", permissions=["change"])
-    def cancel(self, request: HttpRequest, queryset: QuerySet[Job]) -> None:
-        self._act(
-            request,
-            queryset,
-            "cancelled",
-            lambda ids: lifecycle.cancel(ids, actor=request.user.get_username()),
+    @admin.display(description="status")
+    def state(self, job: Job) -> SafeString:
+        return live_badge(job.status, f"job.{job.pk}.status")
+
+    @admin.display
+    def progress(self, job: Job) -> SafeString:
+        error = job.last_error if job.status in (Status.FAILED, Status.WAITING, Status.PENDING) else ""
+        return format_html(
+            '<div data-live-show="job.{id}.running"{hidden}>{bar}'
+            '<div class="sp-quiet sp-clip" data-live="job.{id}.step">{step}</div></div>'
+            '<div class="sp-error sp-clip" title="{error}">{first}</div>',
+            id=job.pk,
+            hidden="" if job.status == Status.PROCESSING else SafeString(" hidden"),
+            bar=bar(job.progress_percent, f"job.{job.pk}.percent"),
+            step=job.current_step,
+            error=error[:1000],
+            first=error[:200],
         )
 
-    @admin.action(description="Run now (jobs that wait for their time)", permissions=["change"])
-    def run_now(self, request: HttpRequest, queryset: QuerySet[Job]) -> None:
-        self._act(
-            request,
-            queryset,
-            "made pending",
-            lambda ids: lifecycle.run_now(ids, actor=request.user.get_username()),
+    @admin.display(description="attempts")
+    def attempts_used(self, job: Job) -> SafeString:
+        return format_html(
+            '<span class="sp-number" data-live="job.{}.attempts">{} of {}</span>',
+            job.pk,
+            job.attempt_number,
+            job.max_attempts,
         )
 
-    @admin.action(description="Set priority high", permissions=["change"])
-    def make_high(self, request: HttpRequest, queryset: QuerySet[Job]) -> None:
-        self._change_priority(request, queryset, HIGH)
-
-    @admin.action(description="Set priority low", permissions=["change"])
-    def make_low(self, request: HttpRequest, queryset: QuerySet[Job]) -> None:
-        self._change_priority(request, queryset, LOW)
-
-    def _change_priority(self, request: HttpRequest, queryset: QuerySet[Job], priority: int) -> None:
-        actor = request.user.get_username()
-        self._act(
-            request,
-            queryset,
-            f"given priority {priority_label(priority)}",
-            lambda ids: lifecycle.change_priority(ids, priority, actor=actor),
+    @admin.display(description="worker")
+    def worker_name(self, job: Job) -> SafeString:
+        return format_html(
+            '<span data-live="job.{}.worker">{}</span>', job.pk, job.processed_by_worker_name or "–"
         )
 
-    @admin.action(description="Discard finished jobs for good", permissions=["discard"])
-    def discard(self, request: HttpRequest, queryset: QuerySet[Job]) -> None:
-        def verb(ids: list[str]) -> list[str]:
-            lifecycle.discard(ids)
-            return ids
+    @admin.display(description="created")
+    def created(self, job: Job) -> str:
+        return moment(job.created_at)
 
-        self._act(request, queryset, "discarded", verb)
 
-    def _act(
-        self, request: HttpRequest, queryset: QuerySet[Job], done: str, verb: Callable[[list[str]], list[str]]
-    ) -> None:
-        try:
-            self.perform(request, queryset, done, verb)
-        except TransitionRefused as refusal:
-            self.message_user(request, str(refusal), messages.ERROR)
+def _urgency(job: Job) -> str:
+    label = priority_label(job.priority)
+    return f"priority {label}" if label == str(job.priority) else label

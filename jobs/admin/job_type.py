@@ -2,44 +2,181 @@
 
 from __future__ import annotations
 
-from django.contrib import admin
-from django.contrib.admin.models import CHANGE, LogEntry
-from django.db.models import QuerySet
-from django.http import HttpRequest
+from dataclasses import dataclass
+from typing import Any
 
-from jobs import registry
+from django.contrib import admin, messages
+from django.core.exceptions import PermissionDenied
+from django.http import HttpRequest, HttpResponse, HttpResponseBase, HttpResponseNotAllowed
+from django.shortcuts import redirect
+from django.template.response import TemplateResponse
+from django.urls import path, reverse
+
+from jobs import database, live, registry, type_control
+from jobs.admin.base import ReadOnlyAdmin, stream_view
+from jobs.admin.log import log_rows
+from jobs.dashboard.depth import Count, read_types
 from jobs.models import JobTypeState
+from jobs.registry import JobType
+
+MOST_TYPES = 500
+COUNTED = 10_000
+"""Running and failed jobs are told by type among so many."""
+HIGHEST_LIMIT = 1_000_000
+
+
+@dataclass(frozen=True)
+class Row:
+    """A type as the page shows it."""
+
+    name: str
+    state: JobTypeState
+    kind: JobType | None
+    """None: this process does not know it; a worker did."""
+    pending: Count
+    running: int
+    failed: Count
+
+    @property
+    def status(self) -> str:
+        return "paused" if self.state.paused else "ready"
+
+    @property
+    def declared(self) -> int | None:
+        return self.kind.concurrency if self.kind else None
+
+    @property
+    def limit(self) -> int | None:
+        return self.declared if self.state.concurrency is None else self.state.concurrency
+
+
+def read_rows() -> list[Row]:
+    states = {state.name: state for state in JobTypeState.objects.all()[:MOST_TYPES]}
+    kinds = {kind.name: kind for kind in registry.all_types()[:MOST_TYPES]}
+    names = sorted(states.keys() | kinds.keys())
+    pending = read_types(names)
+    running = _by_type("status = 'processing'", "worker_id")
+    failed = _by_type("status = 'failed'", "id DESC")
+    all_failed = sum(failed.values()) < COUNTED
+    return [
+        Row(
+            name,
+            states.get(name) or JobTypeState(name=name),
+            kinds.get(name),
+            pending[name].pending,
+            running.get(name, 0),
+            Count(failed.get(name, 0), is_bound=not all_failed and name in failed),
+        )
+        for name in names
+    ]
+
+
+def _by_type(condition: str, order: str) -> dict[str, int]:
+    rows = database.fetch(
+        f"""
+        SELECT type, count(*) FROM (
+            SELECT type FROM jobs_job WHERE {condition} ORDER BY {order} LIMIT {COUNTED}) AS counted
+        GROUP BY type
+        """
+    )
+    return dict(rows)
+
+
+def _values(rows: list[Row]) -> dict[str, Any]:
+    state: dict[str, Any] = {}
+    for number, row in enumerate(rows):
+        state |= {
+            f"type.{number}.name": row.name,
+            f"type.{number}.status": row.status,
+            f"type.{number}.pending": str(row.pending),
+            f"type.{number}.running": row.running,
+            f"type.{number}.failed": str(row.failed),
+            f"type.{number}.is_paused": row.state.paused,
+            f"type.{number}.is_open": not row.state.paused,
+        }
+    return state
 
 
 @admin.register(JobTypeState)
-class JobTypeStateAdmin(admin.ModelAdmin):  # type: ignore[type-arg]
-    list_display = ("name", "paused", "limit")
-    list_filter = ("paused",)
-    readonly_fields = ("name",)
-    actions = ("pause", "resume")
+class JobTypeStateAdmin(ReadOnlyAdmin):
+    """Every type that this process or a worker knows, whether it has a row or not."""
 
-    @admin.display(description="concurrency limit")
-    def limit(self, state: JobTypeState) -> str:
-        kind = registry.find(state.name)
-        limit = state.concurrency if state.concurrency is not None else kind and kind.concurrency
-        return "none" if limit is None else str(limit)
+    def get_urls(self) -> list[Any]:
+        return [
+            path("live/", stream_view(self.admin_site, self.live_view), name="jobs_jobtypestate_live"),
+            path("act/", self.admin_site.admin_view(self.act), name="jobs_jobtypestate_act"),
+            *super().get_urls(),
+        ]
 
-    def has_add_permission(self, request: HttpRequest) -> bool:
-        return False
+    def _check_view(self, request: HttpRequest) -> None:
+        if not self.has_view_or_change_permission(request):
+            raise PermissionDenied
 
-    @admin.action(description="Pause: start no more jobs of this type", permissions=["change"])
-    def pause(self, request: HttpRequest, queryset: QuerySet[JobTypeState]) -> None:
-        self._set_paused(request, queryset, True)
+    def changelist_view(self, request: HttpRequest, extra_context: Any = None) -> HttpResponse:
+        self._check_view(request)
+        if request.method not in ("GET", "HEAD"):
+            return HttpResponseNotAllowed(["GET", "HEAD"])
+        context = {
+            **self.admin_site.each_context(request),
+            "title": "Job types",
+            "opts": self.opts,
+            "media": self.media,
+            "rows": read_rows(),
+            "may_change": self.has_change_permission(request),
+            "sees_jobs": request.user.has_perm("jobs.view_job") or request.user.has_perm("jobs.change_job"),
+        }
+        request.current_app = self.admin_site.name
+        return TemplateResponse(request, "admin/jobs/jobtypestate/types.html", context)
 
-    @admin.action(description="Resume", permissions=["change"])
-    def resume(self, request: HttpRequest, queryset: QuerySet[JobTypeState]) -> None:
-        self._set_paused(request, queryset, False)
+    def change_view(
+        self, request: HttpRequest, object_id: str, form_url: str = "", extra_context: Any = None
+    ) -> HttpResponse:
+        self._check_view(request)
+        return redirect(reverse("admin:jobs_jobtypestate_changelist", current_app=self.admin_site.name))
 
-    def _set_paused(self, request: HttpRequest, queryset: QuerySet[JobTypeState], paused: bool) -> None:
-        changed = queryset.exclude(paused=paused)
-        if request.user.is_authenticated:
-            LogEntry.objects.log_actions(
-                request.user.pk, changed, CHANGE, f"paused: {paused}", single_object=False
+    def live_view(self, request: HttpRequest) -> HttpResponseBase:
+        self._check_view(request)
+        topic = live.Topic("job-types", lambda: _values(read_rows()), every=1.0)
+        return live.stream(request, [topic])
+
+    def act(self, request: HttpRequest) -> HttpResponse:
+        if request.method != "POST":
+            return HttpResponseNotAllowed(["POST"])
+        if not self.has_change_permission(request):
+            raise PermissionDenied
+        name, verb = request.POST.get("name", ""), request.POST.get("verb", "")
+        if not _is_known(name):
+            return HttpResponse("No such job type.", status=404, content_type="text/plain")
+        if verb in ("pause", "resume"):
+            done = "paused" if verb == "pause" else "resumed"
+            self._tell(request, name, done, getattr(type_control, verb)([name]))
+        elif verb == "limit":
+            self._limit(request, name, request.POST.get("concurrency", "").strip())
+        else:
+            return HttpResponse("No such verb.", status=400, content_type="text/plain")
+        return redirect(reverse("admin:jobs_jobtypestate_changelist", current_app=self.admin_site.name))
+
+    def _limit(self, request: HttpRequest, name: str, given: str) -> None:
+        number = int(given) if given.isdecimal() and len(given) < 10 else None
+        if given and (number is None or not 1 <= number <= HIGHEST_LIMIT):
+            self.message_user(
+                request,
+                f"A limit is a whole number from 1 to {HIGHEST_LIMIT:,}, or empty: as declared. "
+                "To stop a type, pause it.",
+                messages.ERROR,
             )
-        count = changed.update(paused=paused)
-        self.message_user(request, f"{count} job type(s) {'paused' if paused else 'resumed'}.")
+            return
+        said = "limited as declared" if number is None else f"limited to {number:,} at once"
+        self._tell(request, name, said, type_control.limit([name], number))
+
+    def _tell(self, request: HttpRequest, name: str, done: str, changed: list[str]) -> None:
+        if changed:
+            log_rows(request, JobTypeState, changed, done)
+            self.message_user(request, f"The job type {name} is {done}.", messages.SUCCESS)
+        else:
+            self.message_user(request, f"Nothing was done: {name} is {done} already.", messages.WARNING)
+
+
+def _is_known(name: str) -> bool:
+    known = registry.find(name) is not None
+    return known or ("\0" not in name and JobTypeState.objects.filter(pk=name).exists())
