@@ -37,32 +37,36 @@ class Ended:
 
 
 def count_minutes() -> None:
-    """Move the mark on. In the caller's transaction, one at a time."""
-    CountingMark.objects.get_or_create(pk=1)
-    mark = CountingMark.objects.select_for_update().get(pk=1)
-    oldest = (database.read_clock() - KEPT).replace(second=0, microsecond=0)
+    """Move the mark on; one at a time."""
+    with database.atomic():
+        CountingMark.objects.get_or_create(pk=1)
+        mark = CountingMark.objects.select_for_update().get(pk=1)
+        oldest = (database.read_clock() - KEPT).replace(second=0, microsecond=0)
+        found = {at: ended for at, ended in _move(mark).items() if at >= oldest}
+        for at, minute in Minute.objects.in_bulk(list(found)).items():
+            found[at].add(minute.completed, minute.failed)
+        Minute.objects.bulk_create(
+            [Minute(at=at, completed=ended.completed, failed=ended.failed) for at, ended in found.items()],
+            update_conflicts=True,
+            update_fields=["completed", "failed"],
+            unique_fields=["at"],
+        )
+        mark.save()
+        Minute.objects.filter(at__lt=oldest).delete()
+
+
+def _move(mark: CountingMark) -> dict[datetime, Ended]:
     found: defaultdict[datetime, Ended] = defaultdict(Ended)
     for _ in range(BATCHES):
         upto = _settled_upto(mark.attempt)
         minutes, still_open = _look(mark.attempt, upto, mark.still_open)
         for at, ended in minutes.items():
-            if at >= oldest:
-                found[at].add(ended.completed, ended.failed)
+            found[at].add(ended.completed, ended.failed)
         is_last = upto - mark.attempt < BATCH
         mark.attempt, mark.still_open = upto, still_open
         if is_last:
             break
-    known = Minute.objects.in_bulk(list(found))
-    for at, minute in known.items():
-        found[at].add(minute.completed, minute.failed)
-    Minute.objects.bulk_create(
-        [Minute(at=at, completed=ended.completed, failed=ended.failed) for at, ended in found.items()],
-        update_conflicts=True,
-        update_fields=["completed", "failed"],
-        unique_fields=["at"],
-    )
-    mark.save()
-    Minute.objects.filter(at__lt=oldest).delete()
+    return found
 
 
 def _settled_upto(attempt: int) -> int:
