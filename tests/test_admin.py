@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -110,6 +111,39 @@ def test_nobody_adds_changes_or_deletes_a_job_by_form(admin_client: Client) -> N
         f"/admin/jobs/job/{job.pk}/change/", {"status": "completed", "priority": 1, "type": "x"}
     )
     assert Job.objects.filter(pk=job.pk).values().get() == before
+
+
+@pytest.mark.urls("tests.own_admin")
+def test_on_somebodys_own_admin_site_every_link_stays_on_it(admin_client: Client) -> None:
+    worker = new_worker(kind=WorkerKind.REMOTE)
+    with workflow("w") as flow:
+        first = flow.add("tests.noop")
+        second = flow.add("tests.noop", after=[first])
+    lifecycle.report_progress([ProgressReport(claim_one(worker).lease, 40, "x")])
+    office = "/office/jobs"
+    pages = [
+        admin_client.get(f"{office}/{address}")
+        for address in (
+            "job/",
+            *(f"job/{job.pk}/change/" for job in (first, second)),
+            "worker/",
+            f"worker/{worker.pk}/change/",
+            "jobtypestate/",
+        )
+    ]
+    asked = {"action": "cancel", "_selected_action": second.pk, "select_across": "0"}
+    pages.append(admin_client.post(f"{office}/job/", asked))
+    for page in pages:
+        assert page.status_code == 200
+        assert "The office" in text_of(page)
+        links = re.findall(r'(?:href|action|data-live-source)="(/[^"]*)"', text_of(page))
+        to_the_site = "/"
+        strays = [link for link in links if not link.startswith(("/office/", "/static/"))]
+        assert set(strays) <= {to_the_site}
+    stream = admin_client.get(f"{office}/worker/live/", headers={"accept": "application/json"})
+    assert f"/office/jobs/job/{first.pk}/change/" in text_of(stream)
+    done = admin_client.post(f"{office}/worker/{worker.pk}/act/", {"verb": "disable"})
+    assert done["Location"] == f"{office}/worker/{worker.pk}/change/"
 
 
 # -- who may do what ---------------------------------------------------------------------------------------------------

@@ -131,6 +131,7 @@ def _page(
     admin: Any, request: HttpRequest, template: str, verb: Verb, *, across: bool, **context: Any
 ) -> HttpResponse:
     selected = request.POST.getlist(ACTION_CHECKBOX_NAME)
+    request.current_app = admin.admin_site.name
     return TemplateResponse(
         request,
         template,
