@@ -16,7 +16,7 @@ from jobs.reconcile import reconcile
 from jobs.testing import Run, run_due_jobs
 from tests.actors import race_outcomes
 from tests.video_site import accept, check_published, clip, current, files_in, only_transcode, two_qualities
-from videos import intervening, manifests, storage
+from videos import intervening, manifests, pipeline, storage
 from videos.exceptions import ActionRefused, AlreadyTranscoding
 from videos.media import encode
 from videos.media.exceptions import FfmpegFailed
@@ -99,6 +99,28 @@ def test_a_quality_that_fails_alone_is_left_out(videos_root: Path, settings: Set
     assert row.status == QualityStatus.FAILED
     assert "nonsense" in row.error_message
     assert quality not in (storage.generation(transcode) / "master.m3u8").read_text()
+    check_published(video, without=(quality,))
+
+
+@pytest.mark.parametrize("quality", ["480p", "360p"])
+def test_a_critical_quality_that_fails_alone_leaves_the_published_version_as_it_was(
+    videos_root: Path, quality: str
+) -> None:
+    video = accept(two_qualities(50))
+    run_due_jobs()
+    before, files = Video.objects.values().get(), files_in(storage.generation(current(video)))
+    again = intervening.retranscode(video)
+    with pytest.MonkeyPatch.context() as broken:
+        fail_quality(broken, quality)
+        for _ in range(3):
+            run_due_jobs(raise_errors=False)
+            Job.objects.filter(status=Status.WAITING, blocked=False).update(run_at="2020-01-01T00:00:00Z")
+    again.refresh_from_db()
+    assert again.status == TranscodeStatus.FAILED
+    assert again.qualities.get(quality=quality).status == QualityStatus.FAILED
+    assert Video.objects.values().get() == before
+    assert files_in(storage.generation(current(video))) == files
+    check_published(video)
 
 
 def test_a_critical_quality_that_fails_fails_the_transcode_and_a_retry_encodes_only_that(
@@ -164,10 +186,7 @@ def test_a_full_disk_is_a_clear_failure(videos_root: Path, monkeypatch: pytest.M
     assert video.status == VideoStatus.PENDING
 
 
-@pytest.mark.parametrize(
-    "stage",
-    ["videos.probe", "videos.encode", "videos.audio", "videos.master_playlist", "videos.finalize"],
-)
+@pytest.mark.parametrize("stage", sorted(pipeline.critical_types()))
 def test_a_retranscode_that_fails_at_any_stage_leaves_the_published_version_as_it_was(
     videos_root: Path, break_stage: Callable[[str], None], stage: str
 ) -> None:
@@ -184,6 +203,7 @@ def test_a_retranscode_that_fails_at_any_stage_leaves_the_published_version_as_i
     assert failed.error == "broken by the test"
     assert Video.objects.values().get() == before
     assert files_in(generation) == files
+    check_published(video)
 
 
 def test_a_failed_thumbnail_fails_nothing_else(videos_root: Path, break_stage: Callable[[str], None]) -> None:
@@ -237,10 +257,17 @@ def test_a_second_retranscode_is_refused_while_one_is_active(videos_root: Path) 
 def test_of_two_retranscodes_at_the_same_moment_one_is_refused(videos_root: Path) -> None:
     video = accept(clip(50))
     run_due_jobs()
+    before, generation = Video.objects.values().get(), storage.generation(current(video))
+    files = files_in(generation)
     outcomes = race_outcomes([lambda: intervening.retranscode(video)] * 3)
     assert sum(isinstance(outcome, AlreadyTranscoding) for outcome in outcomes) == 2
-    assert sum(isinstance(outcome, Transcode) for outcome in outcomes) == 1
-    assert Transcode.objects.active().count() == 1
+    (begun,) = (outcome for outcome in outcomes if isinstance(outcome, Transcode))
+    assert Transcode.objects.active().get() == begun
+    assert Video.objects.values().get() == before
+    run_due_jobs()
+    assert current(video) == begun
+    assert files_in(generation) == files, "those who still watch it get it whole"
+    check_published(video)
 
 
 def test_a_deleted_video_has_no_active_job_and_a_restored_one_goes_on(

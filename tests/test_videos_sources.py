@@ -1,13 +1,17 @@
 """Every kind of source, from upload to ready, checked frame by frame (test_media_sources.py looks more closely)."""
 
+import io
+import struct
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import av
 import pytest
 
 from jobs.testing import run_due_jobs
+from tests import conformance
 from tests.media_clips import make_clip, run_ffmpeg, sample_clip
 from tests.video_site import accept, check_published, clip, current, only_transcode
 from videos import storage
@@ -69,6 +73,7 @@ KINDS: dict[str, Callable[[Path], Path]] = {
     "start time": lambda folder: _copied(
         folder / "a.ts", "-i", clip(50), "-c", "copy", "-output_ts_offset", "1000"
     ),
+    "fifty pictures a second": lambda folder: make_clip(folder / "a.mp4", frames=100, rate=50),
     "sixty pictures a second": lambda folder: make_clip(folder / "a.mp4", frames=120, rate=60),
     "one second": lambda folder: make_clip(folder / "a.mp4", frames=25),
     "anamorphic": lambda folder: _copied(
@@ -94,10 +99,49 @@ def test_every_kind_of_source_becomes_ready(videos_root: Path, tmp_path: Path, k
         assert [r.name for r in current(video).renditions.filter(kind="video")] == ["150p"]
 
 
+def _first_picture(folder: Path) -> Any:
+    """Of a rendition, as a player decodes it."""
+    data = (folder / "init.mp4").read_bytes() + (folder / "seg_00001.m4s").read_bytes()
+    with av.open(io.BytesIO(data), "r", format="mov") as container:
+        return next(container.decode(video=0))
+
+
+@pytest.mark.parametrize("transfer", ["smpte2084", "arib-std-b67"])
+def test_high_dynamic_range_is_published_for_ordinary_screens(
+    videos_root: Path, tmp_path: Path, transfer: str
+) -> None:
+    """The clip's dark grey is stored as 50. In PQ that stands for less light than it would on an ordinary screen."""
+    hdr = ("-c:v", "libx265", "-preset", "ultrafast", "-x265-params", "log-level=none")
+    colours = ("-color_primaries", "bt2020", "-color_trc", transfer, "-colorspace", "bt2020nc")
+    source = make_clip(
+        tmp_path / "hdr.mkv", frames=60, size=(640, 480), video=(*hdr, "-pix_fmt", "yuv420p10le", *colours)
+    )
+    assert int(_first_picture_of(source).color_trc) in (16, 18)
+    video = accept(source)
+    run_due_jobs()
+    check_published(video)
+    published = current(video)
+    assert [r.name for r in published.renditions.filter(kind="video")] == ["480p", "360p"]
+    for quality in ("480p", "360p"):
+        picture = _first_picture(storage.generation(published) / quality)
+        assert picture.format.name == "yuv420p"
+        colours_shown = (int(picture.color_primaries), int(picture.color_trc), int(picture.colorspace))
+        assert colours_shown == (1, 1, 1), "BT.709"
+        dark = conformance.luma(picture)[: picture.height // 3].mean()
+        assert (30 < dark < 45) if transfer == "smpte2084" else (45 < dark < 57)
+
+
+def _first_picture_of(source: Path) -> Any:
+    with av.open(str(source)) as container:
+        return next(container.decode(video=0))
+
+
 def test_a_source_that_breaks_off_is_published_as_far_as_it_goes(videos_root: Path, tmp_path: Path) -> None:
     video = accept(make_clip(tmp_path / "long.mp4", frames=150))
     run_due_jobs(limit=1)
-    storage.source(video).write_bytes(make_clip(tmp_path / "short.mp4", frames=60).read_bytes())
+    short = make_clip(tmp_path / "short.mp4", frames=60).read_bytes()
+    filling = video.source_bytes - len(short)
+    storage.source(video).write_bytes(short + struct.pack(">I4s", filling, b"free") + bytes(filling - 8))
     run_due_jobs()
     check_published(video)
     video.refresh_from_db()

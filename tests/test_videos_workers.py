@@ -1,63 +1,31 @@
 """The pipeline on real worker processes: shared, killed at any point, cancelled, drained."""
 
+import contextlib
 import os
 import random
 import signal
 import time
-from collections.abc import Callable
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
 
-from jobs.models import Attempt, Job, Status
+from jobs.models import Attempt, Job, Outcome, Status
+from jobs.testing import run_due_jobs
 from tests.conftest import RunManage, StartManage
-from tests.support import wait_until
-from tests.video_site import accept, check_published, clip, current, two_qualities
-from tests.workers import QUICK, wait_for_worker
+from tests.support import ManageProcess, wait_until
+from tests.video_site import accept, check_published, clip, current, files_in, two_qualities
+from tests.video_workers import ffmpegs_below, finished_parts, has_ended, worker_environment
+from tests.workers import wait_for_worker
 from videos import intervening, storage
-from videos.models import Video, VideoStatus
+from videos.models import TranscodeStatus, Video, VideoStatus
 
 pytestmark = pytest.mark.django_db(transaction=True)
-
-StartWorker = Callable[[], object]
 
 
 @pytest.fixture
 def environment(videos_root: Path) -> dict[str, str]:
-    """The same settings for worker processes."""
-    from django.conf import settings
-
-    return QUICK | {f"VIDEOS_{key}": str(value) for key, value in settings.VIDEOS.items()}
-
-
-def has_ended(video: Video) -> bool:
-    video.refresh_from_db()
-    return video.status in (VideoStatus.READY, VideoStatus.FAILED)
-
-
-def ffmpegs_below(pid: int) -> list[int]:
-    """The process ids of every ffmpeg that this process (or a child of it) has started."""
-    found, parents = [], {pid}
-    rows = []
-    for entry in Path("/proc").iterdir():
-        if entry.name.isdigit():
-            try:
-                name, _, rest = (entry / "stat").read_text().partition("(")[2].rpartition(")")
-            except OSError:
-                continue
-            rows.append((int(entry.name), int(rest.split()[1]), name))
-    for own, parent, name in sorted(rows):
-        if parent in parents:
-            parents.add(own)
-            if "ffmpeg" in name:
-                found.append(own)
-    return found
-
-
-def finished_chunks(video: Video) -> dict[str, int]:
-    """When each manifest was written: what is finished is never written again."""
-    folder = storage.video_folder(video.pk) / "g1" / "manifests"
-    return {path.name: path.stat().st_mtime_ns for path in folder.glob("*.json")}
+    return worker_environment()
 
 
 def test_three_workers_share_one_video(environment: dict[str, str], start_manage: StartManage) -> None:
@@ -71,34 +39,94 @@ def test_three_workers_share_one_video(environment: dict[str, str], start_manage
     assert all(worker.poll() is None for worker in workers)
 
 
-@pytest.mark.parametrize("target", ["worker", "ffmpeg"])
-@pytest.mark.parametrize("seed", range(int(os.environ.get("CHAOS", "2"))))
+def wait_for_parts(video: Video, count: int) -> None:
+    wait_until(lambda: len(finished_parts(video)) >= count or has_ended(video), interval=0.01)
+
+
+def wait_for_ffmpeg(video: Video, worker: ManageProcess) -> list[int]:
+    """The process ids of running ffmpegs; none only if the video has ended."""
+    wait_until(lambda: ffmpegs_below(worker.pid) or has_ended(video), interval=0.002)
+    return ffmpegs_below(worker.pid)
+
+
+@pytest.mark.parametrize("run", range(int(os.environ.get("CHAOS", "4"))))
 def test_a_kill_at_any_moment_costs_no_finished_chunk(
-    environment: dict[str, str], start_manage: StartManage, target: str, seed: int
+    environment: dict[str, str], start_manage: StartManage, run: int
 ) -> None:
-    chance = random.Random(f"{target}-{seed}")
+    """CHAOS=20 kills in twenty runs; a worker and an ffmpeg in turn, twice each, at random points of the work."""
+    target = ("worker", "ffmpeg")[run % 2]
+    chance = random.Random(run)
     video = accept(two_qualities(250))
-    worker = start_manage("runworker", "--concurrency", "2", env=environment)
-    wait_for_worker(worker)
     kept: dict[str, int] = {}
     kills = 0
-    while not has_ended(video) and kills < 2:
-        time.sleep(chance.uniform(0.1, 1.2))
-        victims = [worker.pid] if target == "worker" else ffmpegs_below(worker.pid)
+
+    def start() -> ManageProcess:
+        worker = start_manage("runworker", "--concurrency", "2", env=environment)
+        wait_for_worker(worker)
+        return worker
+
+    worker = start()
+    for parts in sorted(chance.sample(range(6), 2)):
+        wait_for_parts(video, parts)
+        time.sleep(chance.uniform(0, 0.3))
+        victims = [worker.pid] if target == "worker" else wait_for_ffmpeg(video, worker)
+        kept |= finished_parts(video)
         for pid in victims[:1]:
-            kept |= finished_chunks(video)
-            os.kill(pid, signal.SIGKILL)
-            kills += 1
+            with contextlib.suppress(ProcessLookupError):  # it has just finished
+                os.kill(pid, signal.SIGKILL)
+                kills += 1
         if target == "worker":
-            worker = start_manage("runworker", "--concurrency", "2", env=environment)
-            wait_for_worker(worker)
-    wait_until(lambda: has_ended(video), timeout=120)
+            worker.wait()
+            worker = start()
+    wait_until(lambda: has_ended(video))
     assert video.status == VideoStatus.READY, video.error_message
+    assert kills > 0
     check_published(video)
-    assert kept.items() <= finished_chunks(video).items(), "a finished chunk was encoded again"
+    assert kept.items() <= finished_parts(video).items(), "a finished chunk was encoded again"
+    attempts = Attempt.objects.filter(job__type__in=["videos.encode", "videos.audio"])
+    assert attempts.filter(outcome=Outcome.COMPLETED).count() <= 6, (
+        "once each; less where reconcile found it done"
+    )
+    assert attempts.exclude(outcome=Outcome.COMPLETED).count() <= 2 * kills, "a kill costs what was running"
     assert not list(storage.generation(current(video)).glob(".chunk-*")), (
         "the leftovers of the dead are removed"
     )
+
+
+def test_a_video_deleted_during_a_retranscode_is_whole_when_it_comes_back(
+    environment: dict[str, str], start_manage: StartManage
+) -> None:
+    video = accept(clip(250, (1280, 720)))
+    run_due_jobs()
+    generation = storage.generation(current(video))
+    before, files = Video.objects.values().get(), files_in(generation)
+    again = intervening.retranscode(video)
+    worker = start_manage("runworker", env=environment | {"VIDEOS_PRESET": "veryslow"})
+    wait_until(lambda: ffmpegs_below(worker.pid))
+    intervening.delete(video)
+    wait_until(lambda: not ffmpegs_below(worker.pid))
+    again.refresh_from_db()
+    assert again.status == TranscodeStatus.CANCELLED
+    assert files_in(generation) == files
+    intervening.restore(video)
+    assert Video.objects.values().get() == before
+    check_published(video)
+
+
+def test_a_video_purged_during_its_encode_leaves_no_file(
+    environment: dict[str, str], start_manage: StartManage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(intervening, "LAST_WRITES", timedelta(seconds=1))
+    video = accept(clip(250, (1280, 720)))
+    folder = storage.video_folder(video.pk)
+    worker = start_manage("runworker", env=environment | {"VIDEOS_PRESET": "veryslow"})
+    wait_until(lambda: ffmpegs_below(worker.pid))
+    intervening.purge(video)
+    wait_until(lambda: not ffmpegs_below(worker.pid) and not folder.exists())
+    assert not Video.objects.exists()
+    wait_until(lambda: not Job.objects.filter(status=Status.PROCESSING).exists())
+    assert not folder.exists()
+    assert files_in(storage.root()) == {}
 
 
 def test_a_cancelled_transcode_has_no_ffmpeg_after_two_seconds(
@@ -155,3 +183,13 @@ def test_addvideo_waits_and_says_where_to_watch(
     assert "Every rule holds." in run_manage("check_invariants", env=environment).stdout
     again = run_manage("addvideo", str(clip()), "--wait", env=environment)
     assert "is there already" in again.stdout
+
+
+def test_who_no_longer_waits_stops_nothing(environment: dict[str, str], start_manage: StartManage) -> None:
+    waiting = start_manage("addvideo", str(clip()), "--wait", env=environment)
+    wait_until(lambda: "pending, 0 % (probe)" in waiting.read_output())
+    assert "No worker is running; start one with: manage.py runworker" in waiting.read_output()
+    waiting.send_signal(signal.SIGINT)
+    assert waiting.wait(timeout=30) == 130
+    assert waiting.read_output().endswith("No longer waiting; the videos go on without us.\n")
+    assert Job.objects.get().status == Status.PENDING

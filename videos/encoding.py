@@ -33,6 +33,7 @@ def encode_chunk(bench: Workbench, number: int) -> None:
         except (FfmpegStopped, FfmpegTimedOut):
             raise
         except (FfmpegFailed, ChunkRefused) as error:
+            bench.refuse_changed_source()
             if _was_killed(error) and bench.job.attempt < bench.job.max_attempts:
                 raise  # by the system or by a person: no quality is to blame
             _encode_one_by_one(bench, plan, number, manifest, missing, error)
@@ -63,6 +64,7 @@ def write_audio(bench: Workbench, plan: EncodePlan, number: int) -> None:
             on_progress=watch.report,
             stop=watch.stop,
         )
+        bench.refuse_changed_source()
         manifests.write(
             bench.generation,
             manifests.audio_name(number),
@@ -101,6 +103,7 @@ def _encode(
         on_progress=watch.report,
         stop=watch.stop,
     )
+    bench.refuse_changed_source()
     return Manifest(plan=plan.digest(), frames=made.frames, parts=tuple(qualities), files=made.files)
 
 

@@ -72,6 +72,17 @@ class Workbench:
                 status=QualityStatus.FAILED, error_message=error, completed_at=None
             )
 
+    def refuse_changed_source(self) -> None:
+        """What was read of a file that is no longer the one that was uploaded is not kept; raises PermanentFailure."""
+        uploaded = self.transcode.video.source_bytes
+        with contextlib.suppress(FileNotFoundError):  # it was removed; what was open stayed whole
+            size = self.source.stat().st_size
+            if size != uploaded:
+                raise PermanentFailure(
+                    f"The source has changed: {self.source} has {size:,} bytes, and had {uploaded:,} when it was "
+                    "uploaded. Put it back as it was; then retry the video."
+                )
+
     def watch(self, *, total: float, step: str) -> Watch:
         return Watch(self.job, total, step)
 
@@ -116,6 +127,7 @@ def clear_errors(bench: Workbench) -> Iterator[None]:
     """Errors of the media layer, turned into what the queue understands and people can act on."""
     if not bench.source.is_file():
         raise _source_gone(bench)
+    bench.refuse_changed_source()
     try:
         yield
     except FfmpegStopped:
@@ -132,6 +144,7 @@ def clear_errors(bench: Workbench) -> Iterator[None]:
             raise DiskFull(storage.root()) from error
         if not bench.source.is_file():
             raise _source_gone(bench) from error
+        bench.refuse_changed_source()
         raise
 
 
