@@ -19,7 +19,7 @@ from videos import conf
         ("ROOT", "relative/folder", "must be an absolute path"),
         ("FFMPEG", "/nowhere/ffmpeg", "there is no file"),
         ("TRANSCRIBER", "whisper", "set WHISPER_MODEL"),
-        ("WHISPER_MODEL", "/nowhere", "there is no folder"),
+        ("WHISPER_MODEL", "/nowhere", "/nowhere is no model of faster-whisper: it has no model.bin"),
         ("GENERATION_GRACE", "-1", "not a duration"),
         ("KEEP_COMPLETED_QUALITIES", "maybe", "neither true nor false"),
         ("SEGMENT_SECOND", "6", "Did you mean SEGMENT_SECONDS?"),

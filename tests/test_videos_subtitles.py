@@ -1,6 +1,9 @@
 """Subtitles: from the source's own tracks, uploaded, recognised; and the tests that seed 000 asks for."""
 
+import sys
+from fractions import Fraction
 from pathlib import Path
+from typing import Any
 
 import pytest
 from pytest_django import Settings
@@ -16,6 +19,9 @@ from tests.media_clips import run_ffmpeg
 from tests.video_site import accept, clip, current
 from videos import intervening, storage, subtitling
 from videos.exceptions import UploadRefused
+from videos.media import recognition
+from videos.media.recognition import Heard
+from videos.media.webvtt import Cue
 from videos.models import Subtitle, SubtitleSource, Video, VideoStatus
 
 pytestmark = pytest.mark.django_db
@@ -71,6 +77,46 @@ def test_speech_is_recognised_where_nobody_has_written_it_down(videos_root: Path
     runs = {run.type: run for run in run_due_jobs()}
     assert runs["videos.transcribe"].result["engine"] == "pocketsphinx"
     current(video)
+
+
+@pytest.mark.parametrize(("said", "stored_as"), [("", "de"), ("eng", "eng")])
+def test_recognised_speech_has_the_language_of_its_track_or_the_one_that_was_heard(
+    videos_root: Path,
+    settings: Settings,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    said: str,
+    stored_as: str,
+) -> None:
+    class HearsGerman(recognition.PocketSphinx):
+        def listen(self, sound: Path, **options: Any) -> Heard:
+            return Heard([Cue(start=Fraction(0), end=Fraction(1), text="Guten Tag")], language="de")
+
+    settings.VIDEOS = {**settings.VIDEOS, "TRANSCRIBER": "auto"}
+    monkeypatch.setattr(recognition, "available", lambda *args, **kwargs: HearsGerman())
+    source = tmp_path / "speech.mkv"
+    run_ffmpeg("-i", clip(50), "-map", "0", "-c", "copy", "-metadata:s:a:0", f"language={said}", source)
+    video = accept(source)
+    run_due_jobs()
+    subtitle = video.subtitles.get()
+    assert (subtitle.language, subtitle.source) == (stored_as, SubtitleSource.RECOGNISED)
+
+
+def test_an_engine_that_is_not_there_is_named_and_harms_nothing_else(
+    videos_root: Path, settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in recognition.MODEL_FILES:
+        (tmp_path / name).touch()
+    monkeypatch.setitem(sys.modules, "faster_whisper", None)  # as if it were not installed
+    settings.VIDEOS = {**settings.VIDEOS, "TRANSCRIBER": "whisper", "WHISPER_MODEL": str(tmp_path)}
+    video = accept(clip(50))
+    run_due_jobs(raise_errors=False)
+    current(video)
+    job = Job.objects.get(type="videos.transcribe")
+    assert job.status == Status.FAILED
+    assert job.last_error.endswith(
+        "Speech cannot be recognised: faster-whisper is not installed: pip install faster-whisper."
+    )
 
 
 # -- seed 000 --------------------------------------------------------------------------------------------------------

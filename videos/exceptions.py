@@ -2,6 +2,7 @@
 
 VideosError
 ├── UploadRefused        the file is no video that can be published; no row and no file is left
+│   └── NotNow               the same file may be accepted later
 ├── AlreadyTranscoding   the video has an active transcode
 └── ActionRefused        the video is not in a state that allows it; nothing was changed
 """
@@ -15,6 +16,10 @@ class VideosError(Exception):
 
 class UploadRefused(VideosError):
     """The file was not accepted; its text is for the person who uploaded it."""
+
+
+class NotNow(UploadRefused):
+    """It is not the file's fault: there is no room, or it is still being written."""
 
 
 class AlreadyTranscoding(VideosError):

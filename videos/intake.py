@@ -13,7 +13,6 @@ import contextlib
 import errno
 import hashlib
 import os
-import stat
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -25,20 +24,18 @@ from jobs import database
 from jobs.payloads import storable
 from jobs.ulid import new_ulid
 from videos import conf, pipeline, storage
-from videos.exceptions import UploadRefused
+from videos.exceptions import NotNow, UploadRefused
+from videos.local_files import open_file
 from videos.media.examine import examine
 from videos.media.exceptions import NotPlayable
 from videos.media.ladder import LADDER
 from videos.media.source import SourceInfo
 from videos.models import Channel, Transcode, Video, Visibility
+from videos.subtitling import Captions, one_per_language, store_captions
 
 BLOCK = 1 << 20
 LONGEST_NAME = 300
 ADDRESSES_TRIED = 1000
-_CANNOT_READ = (
-    *(errno.ENOENT, errno.ENOTDIR, errno.EISDIR, errno.ELOOP, errno.ENAMETOOLONG),
-    *(errno.EACCES, errno.EPERM, errno.ENXIO, errno.EIO),
-)
 
 
 @dataclass(frozen=True)
@@ -68,6 +65,7 @@ class Wanted:
     visibility: str
     same_content_once: bool
     qualities: tuple[str, ...]
+    captions: tuple[Captions, ...]
 
 
 def accept(
@@ -80,9 +78,15 @@ def accept(
     visibility: str = Visibility.PUBLIC,
     same_content_once: bool = False,
     qualities: Sequence[str] = (),
+    captions: Sequence[Captions] = (),
 ) -> Video:
-    """Make a video of a file on this machine; the file itself stays where it is. Raises UploadRefused."""
-    wanted = _wanted(path.name, channel, title, slug, owner, visibility, same_content_once, qualities)
+    """Make a video of a file on this machine; the file itself stays where it is. Raises UploadRefused.
+
+    `captions` are stored with it, in the same transaction; a video that is there already keeps its own.
+    """
+    wanted = _wanted(
+        path.name, channel, title, slug, owner, visibility, same_content_once, qualities, captions
+    )
     if wanted.chosen and (existing := _same_handle(wanted)):
         return existing
     with received(_blocks(path), name=path.name) as upload:
@@ -100,11 +104,21 @@ def accept_stream(
     visibility: str = Visibility.PUBLIC,
     same_content_once: bool = False,
     qualities: Sequence[str] = (),
+    captions: Sequence[Captions] = (),
 ) -> Video:
     """The same for bytes that arrive over the wire; no more than a block of them is held in memory."""
-    wanted = _wanted(name, channel, title, slug, owner, visibility, same_content_once, qualities)
+    wanted = _wanted(name, channel, title, slug, owner, visibility, same_content_once, qualities, captions)
     with received(blocks, name=name) as upload:
         return _admit(upload, wanted)
+
+
+def channel_named(slug: str) -> Channel:
+    """The channel with this slug; made if there is none. Raises UploadRefused."""
+    if not slug or slug != slugify(slug) or len(slug) > 150:
+        raise UploadRefused(f"{slug!r} is no channel's slug; use letters, digits and hyphens.")
+    name = slug.replace("-", " ").capitalize()
+    channel: Channel = Channel.objects.get_or_create(slug=slug, defaults={"name": name})[0]
+    return channel
 
 
 # -- the file --------------------------------------------------------------------------------------------------------
@@ -132,34 +146,22 @@ def received(blocks: Iterable[bytes], *, name: str) -> Iterator[Upload]:
         yield Upload(upload_id, name, size, digest.hexdigest())
     except OSError as error:
         if error.errno in (errno.ENOSPC, errno.EDQUOT):
-            raise UploadRefused("There is no room left to store the file; try again later.") from error
+            raise NotNow("There is no room left to store the file; try again later.") from error
         raise
     finally:
         storage.remove(folder)
 
 
 def _blocks(path: Path) -> Iterator[bytes]:
-    """The file as it is now: a pipe or a device has no end, and a file that somebody still writes is no video yet."""
+    """The file as long as it is now: one that grows while it is read has no end."""
     limit = conf.current().upload_max_bytes
-    try:
-        # Without waiting: a pipe that nobody writes to would keep us for ever.
-        with os.fdopen(os.open(path, os.O_RDONLY | os.O_NONBLOCK), "rb") as file:
-            before = os.fstat(file.fileno())
-            if not stat.S_ISREG(before.st_mode):
-                raise UploadRefused(f"{path} is not a file.")
-            if before.st_size > limit:
-                raise UploadRefused(f"The file is larger than {limit:,} bytes, which is the limit here.")
-            left = before.st_size
-            while left and (block := file.read(min(BLOCK, left))):
-                left -= len(block)
-                yield block
-            after = os.fstat(file.fileno())
-    except OSError as error:
-        if error.errno in _CANNOT_READ:
-            raise UploadRefused(f"{path} cannot be read: {error.strerror}.") from error
-        raise
-    if (after.st_size, after.st_mtime_ns) != (before.st_size, before.st_mtime_ns):
-        raise UploadRefused("The file changed while it was read; add it again when it is complete.")
+    with open_file(path) as file:
+        left = os.fstat(file.fileno()).st_size
+        if left > limit:
+            raise UploadRefused(f"The file is larger than {limit:,} bytes, which is the limit here.")
+        while left and (block := file.read(min(BLOCK, left))):
+            left -= len(block)
+            yield block
 
 
 # -- the records -----------------------------------------------------------------------------------------------------
@@ -174,6 +176,7 @@ def _wanted(
     visibility: str,
     same_content_once: bool,
     qualities: Sequence[str],
+    captions: Sequence[Captions],
 ) -> Wanted:
     if visibility not in Visibility.values:
         raise UploadRefused(f"visibility is one of {', '.join(Visibility.values)}, not {visibility!r}.")
@@ -190,6 +193,7 @@ def _wanted(
         visibility,
         same_content_once,
         check_qualities(qualities),
+        one_per_language(captions),
     )
 
 
@@ -227,6 +231,7 @@ def _store(upload: Upload, wanted: Wanted, info: SourceInfo) -> Video:
             transcode = Transcode.objects.create(
                 video=video, number=1, requested_qualities=list(wanted.qualities)
             )
+            store_captions(video, wanted.captions)
             pipeline.start(transcode)
     except BaseException:
         _take_back(folder, upload)

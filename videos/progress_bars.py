@@ -42,8 +42,12 @@ class ProgressBars:
         self._drawn = 0
 
     def _bars(self, video: Video, now: Progress) -> list[str]:
+        """A line for the video, and one for each of its qualities as long as it is under way."""
+        title = harmless(video.title)
+        if video.status in (VideoStatus.READY, VideoStatus.FAILED):
+            return [f"{title}: {video.status}"]
         left = f", about {_span((now.eta - timezone.now()).total_seconds())} left" if now.eta else ""
-        lines = [f"{video.title}: {video.status}, {now.percent:.0f} % ({now.step}{left})"]
+        lines = [f"{title}: {video.status}, {now.percent:.0f} % ({now.step.replace('_', ' ')}{left})"]
         for share in now.qualities:
             if share.status == QualityStatus.SKIPPED:
                 continue
@@ -53,17 +57,25 @@ class ProgressBars:
 
     def _tell(self, video: Video, now: Progress) -> None:
         """At each tenth, for logs and pipes."""
-        step = f"{video.status}, {int(now.percent) // 10 * 10} % ({now.step})"
+        step = f"{video.status}, {int(now.percent) // 10 * 10} % ({now.step.replace('_', ' ')})"
         if self._told.get(video.pk) != step and video.status != VideoStatus.READY:
             self._told[video.pk] = step
-            self._out.write(f"{video.title}: {step}")
+            self._out.write(f"{harmless(video.title)}: {step}")
 
     def _redraw(self, lines: list[str]) -> None:
-        width = shutil.get_terminal_size().columns - 1
+        size = shutil.get_terminal_size()
+        width, height = size.columns - 1, size.lines - 1
+        if len(lines) > height:  # what has left the screen cannot be drawn over
+            lines = [*lines[: height - 1], f"… and {len(lines) - height + 1} more lines"]
         up = f"\x1b[{self._drawn}F" if self._drawn else ""
         self._out.write(up + "".join(f"\x1b[2K{line[:width]}\n" for line in lines) + "\x1b[J", ending="")
         self._out.flush()
         self._drawn = len(lines)
+
+
+def harmless(text: str) -> str:
+    """A name from outside, for a terminal: nothing in it is taken for a command."""
+    return "".join(character if character.isprintable() else "\ufffd" for character in text)
 
 
 def _bar(percent: float) -> str:

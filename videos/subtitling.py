@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
-from jobs import database
+from jobs import PermanentFailure, database
 from jobs.lifecycle.leases import lock_leased
 from videos import conf, storage
 from videos.exceptions import UploadRefused
 from videos.media import recognition, subtitles, webvtt
+from videos.media.recognition import NoEngine
 from videos.media.source import SourceInfo
 from videos.media.webvtt import BadSubtitles, Cue
 from videos.models import Subtitle, SubtitleSource, Video
@@ -20,17 +22,47 @@ UNKNOWN = "und"
 _LANGUAGE = re.compile(r"[A-Za-z]{2,8}(-[A-Za-z0-9]{1,8})*")
 
 
+@dataclass(frozen=True)
+class Captions:
+    """An SRT or WebVTT file that somebody has given, written anew: nothing of its markup is passed on as it is."""
+
+    language: str
+    label: str
+    webvtt: str
+
+    @classmethod
+    def of(cls, data: bytes, *, language: str, label: str = "") -> Captions:
+        """Raises UploadRefused."""
+        if not _LANGUAGE.fullmatch(language) or len(language) > 20:
+            raise UploadRefused(f"{language!r} is no language; use a tag such as en or pt-BR.")
+        return cls(language, label[:100], rewritten(data))
+
+
 def upload(video: Video, data: bytes, *, language: str, label: str = "") -> Subtitle:
-    """Store an SRT or WebVTT file, written anew: nothing of its markup is passed on as it is."""
-    if not _LANGUAGE.fullmatch(language) or len(language) > 20:
-        raise UploadRefused(f"{language!r} is no language; use a tag such as en or pt-BR.")
-    text = rewritten(data)
-    subtitle: Subtitle = Subtitle.objects.update_or_create(
-        video=video,
-        language=language,
-        defaults={"label": label[:100], "source": SubtitleSource.UPLOADED, "webvtt": text},
-    )[0]
+    """Store subtitles of a video, in place of what there is in this language; raises UploadRefused."""
+    (subtitle,) = store_captions(video, [Captions.of(data, language=language, label=label)])
     return subtitle
+
+
+def store_captions(video: Video, captions: Iterable[Captions]) -> list[Subtitle]:
+    return [
+        Subtitle.objects.update_or_create(
+            video=video,
+            language=given.language,
+            defaults={"label": given.label, "source": SubtitleSource.UPLOADED, "webvtt": given.webvtt},
+        )[0]
+        for given in captions
+    ]
+
+
+def one_per_language(captions: Sequence[Captions]) -> tuple[Captions, ...]:
+    """The same, or UploadRefused when two are in one language."""
+    seen: set[str] = set()
+    for given in captions:
+        if given.language.lower() in seen:
+            raise UploadRefused(f"Two subtitle files are in {given.language!r}; a language has one.")
+        seen.add(given.language.lower())
+    return tuple(captions)
 
 
 def rewritten(data: bytes) -> str:
@@ -74,13 +106,16 @@ def extract(bench: Workbench) -> list[str]:
 def transcribe(bench: Workbench) -> dict[str, Any]:
     """Recognise what is said in the main sound track; says which engine did it, if there is one."""
     settings = conf.current()
-    engine = recognition.available(settings.transcriber, whisper_model=settings.whisper_model)
+    try:
+        engine = recognition.available(settings.transcriber, whisper_model=settings.whisper_model)
+    except NoEngine as error:
+        raise PermanentFailure(f"Speech cannot be recognised: {error}") from error
     track = next((track for track in bench.plan.audio if track.default), None)
     if engine is None or track is None or not engine.understands(track.language):
         return {"engine": None}
     watch = bench.watch(total=float(bench.plan.duration), step="listening")
     with clear_errors(bench):
-        cues = subtitles.recognise(
+        heard = subtitles.recognise(
             bench.plan,
             track.number,
             source=bench.source,
@@ -91,10 +126,11 @@ def transcribe(bench: Workbench) -> dict[str, Any]:
             on_progress=watch.report,
             stop=watch.stop,
         )
-    if cues:
-        language = track.language if _LANGUAGE.fullmatch(track.language) else UNKNOWN
-        _store(bench, cues, language, "", SubtitleSource.RECOGNISED)
-    return {"engine": engine.name, "cues": len(cues)}
+    if heard.cues:
+        said = (track.language, heard.language)
+        language = next((tag for tag in said if _LANGUAGE.fullmatch(tag)), UNKNOWN)
+        _store(bench, heard.cues, language, "", SubtitleSource.RECOGNISED)
+    return {"engine": engine.name, "cues": len(heard.cues)}
 
 
 def _store(bench: Workbench, cues: Iterable[Cue], language: str, label: str, source: SubtitleSource) -> None:

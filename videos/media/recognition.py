@@ -5,19 +5,30 @@ languages; it is used where it is installed together with a model. Nothing is ev
 """
 
 import importlib.util
+import re
 import wave
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
 from typing import Any, Protocol
 
-from videos.media.exceptions import FfmpegStopped
+from videos.media.exceptions import FfmpegStopped, MediaError
 from videos.media.webvtt import Cue, plain_text
 
 SPEECH_RATE = 16000
 LONGEST_CUE = 7.0
 WORDS_PER_CUE = 14
 PAUSE = 0.7
+
+
+@dataclass(frozen=True)
+class Heard:
+    """What an engine has understood."""
+
+    cues: list[Cue]
+    language: str
+    """In which language; "" if the engine cannot tell."""
 
 
 class Recogniser(Protocol):
@@ -36,20 +47,52 @@ class Recogniser(Protocol):
         language: str = "",
         on_progress: Callable[[float], None] | None = None,
         stop: Callable[[], bool] | None = None,
-    ) -> list[Cue]:
-        """What is said in a WAV file of 16 kHz, one channel, 16 bits."""
+    ) -> Heard:
+        """What is said in a WAV file of 16 kHz, one channel, 16 bits. `language` is "" if nobody knows it."""
         ...
 
 
+class NoEngine(MediaError):
+    """The engine that was asked for cannot be used here. The text says what is missing."""
+
+
 def available(choice: str = "auto", *, whisper_model: str = "") -> Recogniser | None:
-    """The best engine that is installed: "auto", "whisper", "pocketsphinx" or "off"."""
-    if choice in ("auto", "whisper") and whisper_model and importlib.util.find_spec("faster_whisper"):
-        model = Path(whisper_model)
-        if model.is_dir():
-            return Whisper(model)
-    if choice in ("auto", "pocketsphinx") and importlib.util.find_spec("pocketsphinx"):
-        return PocketSphinx()
+    """The engine to use: "auto" takes the best that is installed, if any; None for "off".
+
+    Raises NoEngine when "whisper" or "pocketsphinx" was asked for by name and is not there.
+    """
+    if choice in ("auto", "whisper"):
+        missing = missing_for_whisper(whisper_model)
+        if not missing:
+            return Whisper(Path(whisper_model))
+        if choice == "whisper":
+            raise NoEngine(missing)
+    if choice in ("auto", "pocketsphinx"):
+        if importlib.util.find_spec("pocketsphinx"):
+            return PocketSphinx()
+        if choice == "pocketsphinx":
+            raise NoEngine("pocketsphinx is not installed: pip install pocketsphinx.")
     return None
+
+
+MODEL_FILES = ("model.bin", "config.json", "tokenizer.json")
+"""Without a tokenizer of its own, faster-whisper would download one."""
+
+
+def missing_for_whisper(model: str) -> str:
+    """What whisper lacks here, as a sentence; "" if it can be used."""
+    if not importlib.util.find_spec("faster_whisper"):
+        return "faster-whisper is not installed: pip install faster-whisper."
+    return missing_in_model(model)
+
+
+def missing_in_model(model: str) -> str:
+    if not model:
+        return "faster-whisper has no model: set WHISPER_MODEL to the folder of one."
+    absent = [name for name in MODEL_FILES if not (Path(model) / name).is_file()]
+    if absent:
+        return f"{model} is no model of faster-whisper: it has no {', '.join(absent)}."
+    return ""
 
 
 Word = tuple[str, float, float]
@@ -98,7 +141,7 @@ class PocketSphinx:
         language: str = "",
         on_progress: Callable[[float], None] | None = None,
         stop: Callable[[], bool] | None = None,
-    ) -> list[Cue]:
+    ) -> Heard:
         import pocketsphinx  # type: ignore[import-not-found, import-untyped, unused-ignore]
 
         decoder = pocketsphinx.Decoder(samprate=SPEECH_RATE, loglevel="FATAL")
@@ -115,7 +158,7 @@ class PocketSphinx:
                     words.append((word, start + part.start_frame / 100, start + (part.end_frame + 1) / 100))
             if on_progress is not None:
                 on_progress(start + len(speech) / 2 / SPEECH_RATE)
-        return cues_of(words)
+        return Heard(cues_of(words), language="en")
 
     def _utterances(self, pocketsphinx: Any, sound: Path) -> Iterator[tuple[float, bytes]]:
         """Stretches of speech between silences, with the second at which each starts."""
@@ -162,11 +205,14 @@ class Whisper:
         language: str = "",
         on_progress: Callable[[float], None] | None = None,
         stop: Callable[[], bool] | None = None,
-    ) -> list[Cue]:
+    ) -> Heard:
         from faster_whisper import WhisperModel  # type: ignore[import-not-found, import-untyped, unused-ignore]
 
         model = WhisperModel(str(self.model), device="auto", compute_type="int8", local_files_only=True)
-        segments, _ = model.transcribe(str(sound), language=language[:2] or None, word_timestamps=True)
+        known = two_letters(language)
+        segments, info = model.transcribe(
+            str(sound), language=known if known in model.supported_languages else None, word_timestamps=True
+        )
         words: list[Word] = []
         for segment in segments:  # decoded one by one, as they are asked for
             if stop is not None and stop():
@@ -174,4 +220,22 @@ class Whisper:
             words += [(word.word.strip(), word.start, word.end) for word in segment.words or ()]
             if on_progress is not None:
                 on_progress(float(segment.end))
-        return cues_of(words)
+        return Heard(cues_of(words), language=info.language)
+
+
+def two_letters(language: str) -> str:
+    """The code that whisper knows a language by; "" if we cannot tell, and it had better listen itself.
+
+    Files have three letters, and not always the first two of them are the code ("spa" is es, "ger" is de).
+    """
+    code = re.split("[-_]", language.lower())[0]
+    return code if len(code) == 2 else _TWO_LETTERS.get(code, "")
+
+
+_CODES = (
+    "ara:ar bul:bg ces:cs cze:cs chi:zh dan:da deu:de dut:nl ell:el eng:en fas:fa fin:fi fra:fr fre:fr ger:de "
+    "gre:el heb:he hin:hi hrv:hr hun:hu ind:id ita:it jpn:ja kor:ko may:ms nld:nl nor:no per:fa pol:pl por:pt "
+    "ron:ro rum:ro rus:ru slk:sk slo:sk slv:sl spa:es srp:sr swe:sv tam:ta tha:th tur:tr ukr:uk urd:ur vie:vi "
+    "zho:zh"
+)
+_TWO_LETTERS = dict(pair.split(":") for pair in _CODES.split())

@@ -8,6 +8,7 @@ import shutil
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
 
@@ -15,7 +16,7 @@ from videos.media import ffmpeg, webvtt
 from videos.media.containers import TEXT_SUBTITLES
 from videos.media.ffmpeg import RunLimits
 from videos.media.plan import EncodePlan
-from videos.media.recognition import SPEECH_RATE, Recogniser
+from videos.media.recognition import SPEECH_RATE, Heard, Recogniser
 from videos.media.webvtt import BadSubtitles, Cue
 
 
@@ -61,7 +62,7 @@ def recognise(
     limits: RunLimits = RunLimits(),  # noqa: B008 (frozen)
     on_progress: Callable[[float], None] | None = None,
     stop: Callable[[], bool] | None = None,
-) -> list[Cue]:
+) -> Heard:
     """What is said in sound track `track` (AudioPlan.number). `on_progress` is told the seconds listened to."""
     with _folder(work, "speech") as folder:
         sound = next(sound for sound in plan.audio if sound.number == track)
@@ -82,8 +83,10 @@ def recognise(
             limits=limits,
             stop=stop,
         )
-        cues = recogniser.listen(folder / "speech.wav", language=language, on_progress=on_progress, stop=stop)
-    return webvtt.shifted(cues, Fraction(0), until=plan.duration)
+        heard = recogniser.listen(
+            folder / "speech.wav", language=language, on_progress=on_progress, stop=stop
+        )
+    return replace(heard, cues=webvtt.shifted(heard.cues, Fraction(0), until=plan.duration))
 
 
 @contextmanager

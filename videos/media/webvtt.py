@@ -96,6 +96,11 @@ def _decode(data: bytes) -> str:
     for mark, encoding in ((b"\xef\xbb\xbf", "utf-8-sig"), (b"\xff\xfe", "utf-16"), (b"\xfe\xff", "utf-16")):
         if data.startswith(mark):
             return data.decode(encoding, errors="replace")
+    zeros = data[:200].count(0)
+    if zeros > 20:  # two bytes each, without a mark: which of the two is zero tells the order
+        return data.decode(
+            "utf-16-be" if data[:200:2].count(0) > zeros / 2 else "utf-16-le", errors="replace"
+        )
     try:
         return data.decode("utf-8")
     except UnicodeDecodeError:

@@ -1,0 +1,119 @@
+"""Progress bars: one per quality, drawn over themselves, harmless whatever a title holds."""
+
+import os
+import re
+import shutil
+from io import StringIO
+from pathlib import Path
+
+import pytest
+from django.core.management.base import OutputWrapper
+
+from jobs import lifecycle
+from jobs.lifecycle import ProgressReport
+from jobs.testing import run_due_jobs
+from tests.actors import new_worker
+from tests.video_site import accept, clip, two_qualities
+from videos import intervening
+from videos.models import Video
+from videos.progress_bars import ProgressBars, harmless
+
+pytestmark = pytest.mark.django_db
+
+
+class Terminal(StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+class Screen:
+    """What a terminal shows after some lines, moves to the start of an earlier line, and clearings."""
+
+    def __init__(self, text: str) -> None:
+        self.lines = [""]
+        at = 0
+        for move, rows, clearing, new_line, words in re.findall(
+            r"(\x1b\[(\d+)F)|(\x1b\[2K|\x1b\[J)|(\n)|([^\x1b\n]+)", text
+        ):
+            if move:
+                at -= int(rows)
+                assert at >= 0, "it moved above the screen"
+            elif clearing == "\x1b[J":
+                self.lines[at:] = [""]
+            elif clearing:
+                self.lines[at] = ""
+            elif new_line:
+                at += 1
+                self.lines += [""] * (at + 1 - len(self.lines))
+            else:
+                self.lines[at] = words
+
+
+def screen(terminal: Terminal) -> list[str]:
+    return Screen(terminal.getvalue()).lines[:-1]
+
+
+def under_way(video: Video, percent: float = 50) -> None:
+    """Its probe is done and its chunks are encoded so far."""
+    run_due_jobs(limit=1)
+    claimed = lifecycle.claim(new_worker(types=["videos.encode"]), 2)
+    lifecycle.report_progress([ProgressReport(job.lease, percent) for job in claimed])
+    video.refresh_from_db()
+
+
+def test_each_quality_has_its_bar_and_is_drawn_over_itself(videos_root: Path) -> None:
+    terminal = Terminal()
+    bars = ProgressBars(OutputWrapper(terminal))
+    video = accept(two_qualities(), title="Film")
+    bars.draw([video])
+    assert screen(terminal) == ["Film: pending, 0 % (probe)"]
+    under_way(video)
+    bars.draw([video])
+    title, *qualities = screen(terminal)
+    assert re.fullmatch(r"Film: processing, 4\d % \(transcode, about .+ left\)", title)
+    assert qualities == [
+        f"    480p {'█' * 15}{'░' * 15}  50.0 %  0/4 segments",
+        f"    360p {'█' * 15}{'░' * 15}  50.0 %  0/4 segments",
+    ]
+    intervening.cancel(video)
+    bars.draw([Video.objects.get()])
+    assert screen(terminal) == ["Film: failed"]
+
+
+def test_no_more_is_drawn_than_the_terminal_has_lines(
+    videos_root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(shutil, "get_terminal_size", lambda: os.terminal_size((20, 5)))
+    video = accept(clip(50), title="A title that is longer than a line")
+    terminal = Terminal()
+    bars = ProgressBars(OutputWrapper(terminal))
+    for _ in range(2):
+        bars.draw([video] * 10)
+        assert screen(terminal) == [*["A title that is lon"] * 3, "… and 7 more lines"]
+
+
+def test_a_title_commands_no_terminal(videos_root: Path) -> None:
+    evil = "\x1b]0;owned\x07\x1b[2J\u202eFilm\r\n\u009b1m"
+    assert harmless(evil) == "\ufffd]0;owned\ufffd\ufffd[2J\ufffdFilm\ufffd\ufffd\ufffd1m"
+    video = accept(clip(50))
+    Video.objects.update(title=evil)
+    video.refresh_from_db()
+    for out in (Terminal(), StringIO()):
+        ProgressBars(OutputWrapper(out)).draw([video])
+        left = re.sub(r"\x1b\[(2K|J)", "", out.getvalue())
+        assert harmless(left.replace("\n", "")) == left.replace("\n", "")
+
+
+def test_where_there_is_no_terminal_each_step_forward_is_a_line(videos_root: Path) -> None:
+    out = StringIO()
+    bars = ProgressBars(OutputWrapper(out))
+    video = accept(clip(50), title="Film")
+    for _ in range(3):
+        bars.draw([video])
+    under_way(video)
+    for _ in range(3):
+        bars.draw([video])
+    assert out.getvalue().splitlines() == [
+        "Film: pending, 0 % (probe)",
+        "Film: processing, 40 % (transcode)",
+    ]
