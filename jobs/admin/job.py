@@ -33,7 +33,7 @@ def _action(verb: Verb) -> Action:
 
 @admin.register(Job)
 class JobAdmin(ReadOnlyAdmin):
-    list_display = ("what", "state", "progress", "attempts_used", "worker_name", "created")
+    list_display = ("what", "state", "progress", "worker_name", "created")
     list_display_links = None
     list_filter = (
         filters.StatusFilter,
@@ -100,7 +100,16 @@ class JobAdmin(ReadOnlyAdmin):
 
     @admin.display(description="status")
     def state(self, job: Job) -> SafeString:
-        return live_badge(job.status, f"job.{job.pk}.status")
+        again = (
+            format_html(
+                '<div class="sp-quiet">attempt <span data-live="job.{}.attempts">{}</span></div>',
+                job.pk,
+                f"{job.attempt_number} of {job.max_attempts}",
+            )
+            if job.attempt_number > 1
+            else ""
+        )
+        return format_html("{}{}", live_badge(job.status, f"job.{job.pk}.status"), again)
 
     @admin.display
     def progress(self, job: Job) -> SafeString:
@@ -115,15 +124,6 @@ class JobAdmin(ReadOnlyAdmin):
             step=job.current_step,
             error=error[:1000],
             first=error[:200],
-        )
-
-    @admin.display(description="attempts")
-    def attempts_used(self, job: Job) -> SafeString:
-        return format_html(
-            '<span class="sp-number" data-live="job.{}.attempts">{} of {}</span>',
-            job.pk,
-            job.attempt_number,
-            job.max_attempts,
         )
 
     @admin.display(description="worker")
