@@ -16,4 +16,14 @@ def may_watch(user: Any, video: Video) -> bool:
     if not user.is_authenticated:
         return False
     owns = bool(video.owner) and user.get_username() == video.owner
-    return bool(owns or (user.is_staff and user.has_perm("videos.view_video")))
+    return bool(owns or may_view(user))
+
+
+def may_view(user: Any) -> bool:
+    """In the admin, whoever may change videos may look at them."""
+    seeing = ("videos.view_video", "videos.change_video")
+    return bool(user.is_active and user.is_staff and any(user.has_perm(name) for name in seeing))
+
+
+def may_edit(user: Any) -> bool:
+    return bool(user.is_active and user.is_staff and user.has_perm("videos.change_video"))

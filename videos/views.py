@@ -2,45 +2,55 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+from django.core.paginator import Paginator
 from django.http import Http404, HttpRequest, HttpResponse, HttpResponseBase, JsonResponse
 from django.shortcuts import get_object_or_404, render
+from django.urls import NoReverseMatch, reverse
 from django.views.decorators.http import require_safe
 
-from videos import progress, serving, storage
-from videos.access import may_watch
+from jobs import live
+from videos import live_topics, serving, storage
+from videos.access import may_edit, may_view, may_watch
 from videos.models import Channel, Subtitle, Transcode, Video, Visibility
+from videos.page_security import strict_policy
+
+SHELF = 24
+"""Videos on a page of a channel."""
+MORE = 8
+"""Other videos of the channel below a video."""
 
 
 @require_safe
+@strict_policy
 def watch(request: HttpRequest, slug: str) -> HttpResponse:
     video = _visible(request, slug)
-    transcode = video.current
-    captions = video.subtitles.all() if transcode else []
+    others = video.channel.videos.listed().exclude(pk=video.pk)
     context = {
         "video": video,
-        "transcode": transcode,
-        "has_poster": bool(transcode and (storage.generation(transcode) / "poster.jpg").exists()),
-        "captions": captions,
+        "now": None if video.current else live_topics.standing_of(video),
+        "captions": video.subtitles.defer("webvtt") if video.current else (),
+        "more": _with_posters(others)[:MORE],
+        "admin_url": _admin_url(request, "admin:videos_video_change", video.pk),
     }
     return render(request, "videos/watch.html", context)
 
 
 @require_safe
 def status(request: HttpRequest, slug: str) -> JsonResponse:
-    """How far the newest transcode is: what the page asks for while it waits."""
-    video = _visible(request, slug)
-    newest = video.transcodes.order_by("-number").first()
-    now = progress.read(newest) if newest else None
+    """How far the newest transcode is. Errors name files and commands: they are for those who run the site."""
+    now = live_topics.standing_of(_visible(request, slug))
     return JsonResponse(
         {
-            "status": video.status,
-            "error": video.error_message,
-            "percent": round(now.percent, 1) if now else 0,
-            "step": now.step if now else "",
-            "eta": now.eta.isoformat() if now and now.eta else None,
+            "status": now.status,
+            "error": now.error if may_view(request.user) else "",
+            "percent": round(now.percent, 1),
+            "step": now.step,
+            "eta": now.eta.isoformat() if now.eta else None,
             "qualities": [
                 {"quality": share.quality, "status": share.status, "percent": round(share.percent, 1)}
-                for share in (now.qualities if now else ())
+                for share in now.qualities
             ],
         },
         headers={"Cache-Control": "no-store"},
@@ -48,10 +58,21 @@ def status(request: HttpRequest, slug: str) -> JsonResponse:
 
 
 @require_safe
+def events(request: HttpRequest, slug: str) -> HttpResponseBase:
+    """The same as a stream, for the page of a video that is not ready."""
+    return live.stream(request, [live_topics.waiting_topic(_visible(request, slug))])
+
+
+@require_safe
+@strict_policy
 def channel(request: HttpRequest, slug: str) -> HttpResponse:
     found = get_object_or_404(Channel, slug=slug)
-    videos = found.videos.listed().select_related("current").order_by("-published_at")
-    return render(request, "videos/channel.html", {"channel": found, "videos": videos[:200]})
+    context = {
+        "channel": found,
+        "page": Paginator(_with_posters(found.videos.listed()), SHELF).get_page(request.GET.get("page")),
+        "admin_url": _admin_url(request, "admin:videos_video_changelist", query=f"?channel={found.pk}"),
+    }
+    return render(request, "videos/channel.html", context)
 
 
 @require_safe
@@ -79,7 +100,23 @@ def captions(request: HttpRequest, slug: str, language: str) -> HttpResponse:
 
 def _visible(request: HttpRequest, slug: str) -> Video:
     """A video that this person may not see is not there, for all they know."""
-    video = get_object_or_404(Video.objects.kept().select_related("channel", "current"), slug=slug)
+    kept = Video.objects.kept().select_related("channel", "current").defer("current__plan")
+    video = get_object_or_404(kept, slug=slug)
     if not may_watch(request.user, video):
         raise Http404("There is no such video.")
     return video
+
+
+def _with_posters(videos: Any) -> Any:
+    """The newest first. A plan is long, and no card shows it."""
+    return videos.select_related("current").defer("current__plan").order_by("-published_at", "-pk")
+
+
+def _admin_url(request: HttpRequest, name: str, *arguments: str, query: str = "") -> str:
+    """Where somebody who may change videos does so; empty for others, and where there is no admin."""
+    if not may_edit(request.user):
+        return ""
+    try:
+        return reverse(name, args=arguments) + query
+    except NoReverseMatch:
+        return ""

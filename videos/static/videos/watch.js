@@ -1,36 +1,29 @@
-// The watch page: says so when the browser cannot play, and shows how far a video is until it is ready.
-"use strict";
+// The watch page: the player, or how far the video is until there is something to play.
+import { mount } from "./player/player.js";
 
-const player = document.getElementById("player");
-if (player && !player.canPlayType("application/vnd.apple.mpegurl")) {
-  document.getElementById("unplayable").hidden = false;
-}
+const stage = document.getElementById("stage");
+const asked = new URLSearchParams(location.search);
 
-const waiting = document.getElementById("progress");
-if (waiting) {
-  const look = async () => {
-    try {
-      const answer = await fetch(waiting.dataset.status, { cache: "no-store" });
-      if (answer.ok) show(await answer.json());
-    } catch {
-      // The network is away; the next look may succeed.
-    }
-    setTimeout(look, 1000);
-  };
-  let highest = 0;
-  const show = (now) => {
-    if (now.status === "ready") location.reload();
-    highest = Math.max(highest, now.percent);
-    document.getElementById("overall").value = highest;
-    document.getElementById("state").textContent =
-      now.status === "failed" ? "This video could not be prepared." : `${now.step}: ${highest} %`;
-    document.getElementById("qualities").replaceChildren(
-      ...now.qualities
-        .filter((row) => row.status !== "skipped")
-        .map((row) => Object.assign(document.createElement("li"), {
-          textContent: `${row.quality}: ${row.status.replace("_", " ")}, ${row.percent} %`,
-        })),
-    );
-  };
-  look();
-}
+const play = () => {
+  const root = stage.querySelector("[data-player]");
+  // ?player=native or ?player=hls.js: to find out whose fault it is
+  return root && mount(root, { keys: document, engine: asked.get("player") ?? "" });
+};
+
+let coming = false;
+document.addEventListener("live", async ({ detail }) => {
+  if (detail["video.status"] === "gone") location.reload();
+  if (detail["video.status"] !== "ready" || coming) return;
+  coming = true;
+  const answer = await fetch(location.href).catch(() => null);
+  if (!answer?.ok) return location.reload();
+  const fresh = new DOMParser().parseFromString(await answer.text(), "text/html");
+  for (const place of ["#stage", ".about"]) {
+    const found = fresh.querySelector(place);
+    if (found) document.querySelector(place).replaceChildren(...found.childNodes);
+  }
+  stage.dataset.state = "ready";
+  await play()?.ready.then((player) => player.play());
+});
+
+play();

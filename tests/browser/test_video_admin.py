@@ -1,0 +1,209 @@
+"""Videos in the admin: upload, watch them being encoded, play, mend, delete; all by hand in the browser."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from playwright.sync_api import Page, expect
+
+from tests.browser import films
+from tests.browser.conftest import OpenPage
+from tests.browser.site import Site
+
+EVIL = "<img src=x onerror=alert(1)>"
+
+
+@pytest.fixture
+def channel(site: Site) -> str:
+    return site.backstage.call(_channel, "admin-films")
+
+
+def list_page(page: Page) -> None:
+    page.goto("/admin/videos/video/")
+
+
+def message(page: Page) -> Any:
+    return page.locator(".messagelist")
+
+
+def slow_down(page: Page, bytes_per_second: int) -> None:
+    """What goes up; -1: as fast as it can."""
+    conditions = {"offline": False, "latency": 0, "downloadThroughput": -1}
+    session = page.context.new_cdp_session(page)
+    session.send("Network.emulateNetworkConditions", {**conditions, "uploadThroughput": bytes_per_second})
+
+
+@pytest.mark.both_databases
+def test_a_file_is_uploaded_encoded_and_watched_in_place(
+    page: Page, site: Site, channel: str, tmp_path: Path
+) -> None:
+    film = tmp_path / "My <b>first film.mp4"
+    film.write_bytes(films.clip().read_bytes())
+    page.goto("/admin/videos/video/")
+    page.get_by_role("link", name="Upload videos").click()
+    page.get_by_label("Channel").select_option("Admin-Films")
+    with films.held_back(site.backstage, "videos.finalize"):
+        slow_down(page, 100_000)
+        page.get_by_label("Drop videos here").set_input_files(str(film))
+        page.wait_for_function(
+            "() => { const at = document.querySelector('.v-upload progress')?.value; return at > 0 && at < 100; }"
+        )
+        slow_down(page, -1)
+        verdict = page.locator(".v-verdict")
+        expect(verdict).to_contain_text("Accepted")
+        expect(page.get_by_role("progressbar", name="upload of")).to_have_js_property("value", 100)
+        verdict.get_by_role("link", name="My <b>first film").click()
+        expect(page.get_by_role("heading", name="My <b>first film")).to_be_visible()
+        page.wait_for_function("() => document.querySelector('progress[aria-label=\"480p\"]')?.value === 100")
+        assert page.locator("video").count() == 0
+    expect(page.locator("[data-player] video")).to_be_visible()
+    page.get_by_role("button", name="Play").first.click()
+    page.wait_for_function("() => document.querySelector('video').currentTime > 0.5")
+    expect(page.locator(".v-head .sp-badge").first).to_have_text("ready")
+
+
+def test_what_is_no_video_is_refused_with_the_reason(
+    page: Page, channel: str, tmp_path: Path, forgive: Any, site: Site
+) -> None:
+    forgive("422")
+    text = tmp_path / "letter.mp4"
+    text.write_text("Dear all, this is a letter. " * 1000)
+    sound = tmp_path / f"{EVIL}.mp4"
+    sound.write_bytes(b"\0" * 1000)
+    page.goto("/admin/videos/video/add/")
+    page.get_by_label("Drop videos here").set_input_files([str(text), str(sound)])
+    expect(page.locator(".v-upload[data-state=refused]")).to_have_count(2)
+    expect(page.locator(".v-upload", has_text="letter.mp4").locator(".v-verdict")).to_have_text(
+        "Refused: The file is text, not a video."
+    )
+    assert site.backstage.call(_count, "letter") == 0
+
+
+def test_the_list_moves_by_itself_and_each_button_does_what_it_says(page: Page, site: Site) -> None:
+    with films.held_back(site.backstage, "videos.finalize"):
+        video_id = site.backstage.call(films.accept, films.clip(), "moving", title=f"{EVIL} moving")
+        list_page(page)
+        row = page.locator("#result_list tr", has_text="moving")
+        expect(row.get_by_text(f"{EVIL} moving")).to_be_visible()
+        page.wait_for_function(
+            f"() => document.querySelector('[data-live=\"video.{video_id}.percent\"]').value > 50"
+        )
+    expect(row.locator(".sp-badge")).to_have_text("ready")
+
+    row.get_by_role("link", name="moving").click()
+    page.get_by_text("Transcode again…").click()
+    page.get_by_role("checkbox", name="360p").check()
+    page.get_by_role("button", name="Retranscode").click()
+    expect(message(page)).to_contain_text("put in line to be transcoded anew (360p)")
+    expect(page.locator("#v-stage")).to_have_attribute("data-generation", "2")
+    expect(page.get_by_role("progressbar", name="360p")).to_have_js_property("value", 100)
+    expect(page.get_by_role("progressbar", name="480p")).to_have_count(0)
+
+    page.get_by_role("button", name="Delete").click()
+    expect(message(page)).to_contain_text("was moved to the bin")
+    expect(page.locator("video")).to_have_count(0)
+    list_page(page)
+    expect(page.locator("#result_list tr", has_text="moving")).to_have_count(0)
+    page.get_by_role("link", name="in the bin").click()
+    page.get_by_role("link", name="moving").click()
+    page.get_by_role("button", name="Restore").click()
+    expect(message(page)).to_contain_text("was restored")
+    expect(page.locator("[data-player]")).to_be_visible()
+    page.get_by_role("button", name="Delete").click()
+    page.get_by_role("link", name="Purge…").click()
+    page.get_by_role("button", name="Purge 1 video").click()
+    expect(message(page)).to_contain_text("was purged, with all its files")
+
+
+def test_a_failed_video_is_retried_and_one_that_runs_is_cancelled(page: Page, site: Site) -> None:
+    with films.held_back(site.backstage, "videos.probe"):
+        video_id = site.backstage.call(films.accept, films.clip(), "unlucky", title="Unlucky")
+        site.backstage.call(films.break_source, video_id)
+    page.goto(f"/admin/videos/video/{video_id}/change/")
+    expect(page.locator(".v-side .sp-error")).to_be_visible()
+    site.backstage.call(_mend_source, video_id, films.clip())
+    with films.held_back(site.backstage, "videos.finalize"):
+        page.get_by_role("button", name="Retry", exact=True).click()
+        expect(message(page)).to_contain_text("was retried")
+        page.wait_for_function("() => document.querySelector('progress[aria-label=\"360p\"]')?.value === 100")
+        page.get_by_role("button", name="Cancel the transcode").click()
+        expect(message(page)).to_contain_text("was cancelled")
+    page.get_by_role("button", name="Retry", exact=True).click()
+    expect(page.locator("[data-player]")).to_be_visible()
+
+
+def test_subtitles_are_uploaded_and_shown(page: Page, site: Site, tmp_path: Path) -> None:
+    video_id = site.backstage.call(films.publish, films.clip(), "spoken", title="Spoken")
+    file = tmp_path / "words.srt"
+    file.write_text("1\n00:00:00,000 --> 00:00:09,000\nGood <i>morning</i>\n")
+    page.goto(f"/admin/videos/video/{video_id}/change/")
+    page.get_by_label("File (SRT or WebVTT)").set_input_files(str(file))
+    page.get_by_label("Language").fill("en")
+    page.get_by_label("Name").fill("English")
+    page.get_by_role("button", name="Upload subtitles").click()
+    expect(message(page)).to_contain_text("The subtitles in en are stored.")
+    page.get_by_role("button", name="Captions").click()
+    page.get_by_role("menuitemradio", name="English").click()
+    page.get_by_role("button", name="Play").first.click()
+    expect(page.locator(".vp-captions")).to_have_text("Good morning")
+    page.get_by_role("button", name="Remove the subtitles in en").click()
+    expect(message(page)).to_contain_text("are removed")
+
+
+def test_a_channel_counts_its_videos_and_leads_to_them(page: Page, site: Site) -> None:
+    site.backstage.call(films.publish, films.clip(), "counted", title="Counted", channel="counting")
+    page.goto("/admin/videos/channel/")
+    page.locator("tr", has_text="Counting").get_by_role("link", name="1 ready").click()
+    expect(page.locator("#result_list tbody tr")).to_have_count(1)
+    expect(page.locator("#result_list")).to_contain_text("Counted")
+
+
+@pytest.mark.parametrize("dark", [False, True])
+def test_the_pages_fit_a_phone(open_page: OpenPage, site: Site, dark: bool) -> None:
+    video_id = site.backstage.call(films.publish, films.clip(), "small", title="Small " + "word " * 20)
+    page = open_page(user="admin", phone=True, dark=dark)
+    for address in (
+        "/admin/videos/video/",
+        "/admin/videos/video/add/",
+        f"/admin/videos/video/{video_id}/change/",
+        "/admin/videos/channel/",
+    ):
+        page.goto(address)
+        assert page.evaluate("document.documentElement.scrollWidth - innerWidth") <= 0, address
+
+
+def test_an_upload_is_made_with_keys_alone(page: Page, channel: str, site: Site) -> None:
+    page.goto("/admin/videos/video/add/")
+    page.get_by_label("Drop videos here").focus()
+    with page.expect_file_chooser() as chooser:
+        page.keyboard.press("Enter")
+    chooser.value.set_files(str(films.clip()))
+    link = page.locator(".v-verdict a")
+    expect(link).to_be_visible()
+    link.focus()
+    page.keyboard.press("Enter")
+    page.wait_for_url("**/change/")
+
+
+# -- backstage ---------------------------------------------------------------------------------------------------------
+
+
+def _channel(slug: str) -> str:
+    from tests.video_site import channel
+
+    return str(channel(slug).pk)
+
+
+def _count(slug: str) -> int:
+    from videos.models import Video
+
+    return int(Video.objects.filter(slug=slug).count())
+
+
+def _mend_source(video_id: str, path: Path) -> None:
+    from videos import storage
+    from videos.models import Video
+
+    storage.source(Video.objects.get(pk=video_id)).write_bytes(path.read_bytes())

@@ -1,0 +1,151 @@
+"""What people do to videos, as the admin offers it: the verbs of intervening.py with their words and conditions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from videos import intervening
+from videos.models import QualityStatus, Transcode, TranscodeStatus, Video
+
+ENDED_BADLY = (TranscodeStatus.FAILED, TranscodeStatus.CANCELLED)
+
+
+@dataclass(frozen=True)
+class Situation:
+    """A video with its newest transcode: what decides on what is possible."""
+
+    video: Video
+    newest: Transcode | None
+    has_failed_quality: bool = False
+
+    @property
+    def is_deleted(self) -> bool:
+        return self.video.deleted_at is not None
+
+    @property
+    def is_active(self) -> bool:
+        return self.newest is not None and self.newest.is_active
+
+    @property
+    def seen(self) -> str:
+        """What the buttons of a page are about. A second click finds another situation and does nothing."""
+        newest = f"{self.newest.number}.{self.newest.status}" if self.newest else "-"
+        return f"{newest}.{int(self.is_deleted)}"
+
+
+def situation_of(video: Video) -> Situation:
+    newest = video.transcodes.defer("plan").order_by("-number").first()
+    failed = newest is not None and newest.qualities.filter(status=QualityStatus.FAILED).exists()
+    return Situation(video, newest, failed)
+
+
+@dataclass(frozen=True)
+class Order:
+    """Who wants it, and how."""
+
+    actor: str
+    qualities: tuple[str, ...] = ()
+    subtitles: bool = False
+
+
+@dataclass(frozen=True)
+class Verb:
+    name: str
+    label: str
+    done: str
+    """As in "“Film” was …"."""
+    consequence: str
+    is_possible: Callable[[Situation], bool]
+    do: Callable[[Video, Order], object]
+    permission: str = "change"
+    is_dangerous: bool = False
+
+
+def _retry_possible(now: Situation) -> bool:
+    ended_badly = now.newest is None or now.newest.status in ENDED_BADLY
+    return not now.is_deleted and not now.is_active and (ended_badly or now.has_failed_quality)
+
+
+def _retry(video: Video, order: Order) -> object:
+    """All that failed; a quality that a published video was left without needs a generation of its own."""
+    now = situation_of(video)
+    if now.newest is not None and now.newest.status not in ENDED_BADLY and now.has_failed_quality:
+        failed = now.newest.qualities.filter(status=QualityStatus.FAILED).first()
+        if failed is not None:
+            return intervening.retry_quality(video, failed.quality, actor=order.actor)
+    return intervening.retry(video, actor=order.actor)
+
+
+def _retry_quality(video: Video, order: Order) -> object:
+    return intervening.retry_quality(video, "".join(order.qualities[:1]), actor=order.actor)
+
+
+def _retranscode(video: Video, order: Order) -> object:
+    return intervening.retranscode(video, qualities=order.qualities, subtitles=order.subtitles)
+
+
+RETRY = Verb(
+    "retry",
+    "Retry",
+    "retried",
+    "Runs again what has failed; what is finished is kept.",
+    _retry_possible,
+    _retry,
+)
+RETRY_QUALITY = Verb(
+    "retry_quality",
+    "Retry this quality",
+    "retried",
+    "Runs one failed quality again.",
+    lambda now: now.has_failed_quality and not now.is_active and not now.is_deleted,
+    _retry_quality,
+)
+RETRANSCODE = Verb(
+    "retranscode",
+    "Retranscode",
+    "put in line to be transcoded anew",
+    "Makes a new generation. Viewers keep the present one until the new one is whole.",
+    lambda now: not now.is_active and not now.is_deleted,
+    _retranscode,
+)
+CANCEL = Verb(
+    "cancel",
+    "Cancel the transcode",
+    "cancelled",
+    "Running jobs are told to stop. What is published stays as it is.",
+    lambda now: now.is_active,
+    lambda video, order: intervening.cancel(video, actor=order.actor),
+    is_dangerous=True,
+)
+DELETE = Verb(
+    "delete",
+    "Delete",
+    "moved to the bin",
+    "Nobody can watch it any more. It can be restored.",
+    lambda now: not now.is_deleted,
+    lambda video, order: intervening.delete(video, actor=order.actor),
+    is_dangerous=True,
+)
+RESTORE = Verb(
+    "restore",
+    "Restore",
+    "restored",
+    "Brings it back as it was; what was never finished goes on.",
+    lambda now: now.is_deleted,
+    lambda video, order: intervening.restore(video, actor=order.actor),
+)
+PURGE = Verb(
+    "purge",
+    "Purge",
+    "purged, with all its files",
+    "Removes the video for good: its record, the uploaded file and everything made from it.",
+    lambda now: now.is_deleted,
+    lambda video, order: intervening.purge(video, actor=order.actor),
+    permission="purge",
+    is_dangerous=True,
+)
+
+VERBS = (RETRY, RETRY_QUALITY, RETRANSCODE, CANCEL, RESTORE, DELETE, PURGE)
+BY_NAME = {verb.name: verb for verb in VERBS}
+ON_A_SELECTION = (RETRY, RETRANSCODE, CANCEL, RESTORE, DELETE, PURGE)
