@@ -41,5 +41,9 @@ def fill_tables(count: int) -> None:
     with connection.cursor() as cursor:
         cursor.execute(_JOBS.format(count=count, ulid=ulid, ago=ago, tomorrow=tomorrow))
         cursor.execute(_ATTEMPTS, [worker.pk, worker.name])
+        if connection.vendor == "postgresql":
+            # Earlier tests leave dead entries behind, which make an index look dearer than it is.
+            cursor.execute("REINDEX TABLE jobs_job")
+            cursor.execute("REINDEX TABLE jobs_attempt")
         cursor.execute("ANALYZE jobs_job")
         cursor.execute("ANALYZE jobs_attempt")

@@ -92,12 +92,18 @@ MODULES = sorted(path for path in (ROOT / "jobs").rglob("*.py") if path.name != 
 
 
 def readings_of_the_wall_clock(source: str) -> Iterator[str]:
-    for node in ast.walk(ast.parse(source)):
+    tree = ast.parse(source)
+    conversions = {  # timezone.localtime(moment) shows a moment to people; without one it reads the clock
+        node.func
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Call) and ast.unparse(node.func) == "timezone.localtime" and node.args
+    }
+    for node in ast.walk(tree):
         if isinstance(node, ast.Attribute):
             owner = (
                 node.value.attr if isinstance(node.value, ast.Attribute) else getattr(node.value, "id", "")
             )
-            if (owner, node.attr) in WALL_CLOCK:
+            if (owner, node.attr) in WALL_CLOCK and node not in conversions:
                 yield f"line {node.lineno}: {owner}.{node.attr}"
         elif isinstance(node, ast.ImportFrom):
             module = (node.module or "").rpartition(".")[2]
@@ -115,4 +121,5 @@ def test_no_module_of_the_queue_reads_the_hosts_clock() -> None:
 
 def test_the_search_for_the_hosts_clock_would_find_it() -> None:
     source = "from django.utils.timezone import now\ntime.time()\ndatetime.datetime.now()\ntime.monotonic()\n"
-    assert len(list(readings_of_the_wall_clock(source))) == 3
+    source += "timezone.localtime()\ntimezone.localtime(moment)\n"
+    assert len(list(readings_of_the_wall_clock(source))) == 4
