@@ -3,19 +3,22 @@
 import os
 import re
 import shutil
+from datetime import timedelta
 from io import StringIO
 from pathlib import Path
 
 import pytest
 from django.core.management.base import OutputWrapper
+from django.utils import timezone
 
 from jobs import lifecycle
 from jobs.lifecycle import ProgressReport
 from jobs.testing import run_due_jobs
 from tests.actors import new_worker
 from tests.video_site import accept, clip, two_qualities
-from videos import intervening
+from videos import intervening, progress
 from videos.models import Video
+from videos.progress import Progress
 from videos.progress_bars import ProgressBars, harmless
 
 pytestmark = pytest.mark.django_db
@@ -70,7 +73,7 @@ def test_each_quality_has_its_bar_and_is_drawn_over_itself(videos_root: Path) ->
     under_way(video)
     bars.draw([video])
     title, *qualities = screen(terminal)
-    assert re.fullmatch(r"Film: processing, 4\d % \(transcode, about .+ left\)", title)
+    assert re.fullmatch(r"Film: processing, 4\d % \(transcode(, about \d+ s left)?\)", title)
     assert qualities == [
         f"    480p {'█' * 15}{'░' * 15}  50.0 %  0/4 segments",
         f"    360p {'█' * 15}{'░' * 15}  50.0 %  0/4 segments",
@@ -78,6 +81,8 @@ def test_each_quality_has_its_bar_and_is_drawn_over_itself(videos_root: Path) ->
     intervening.cancel(video)
     bars.draw([Video.objects.get()])
     assert screen(terminal) == ["Film: failed"]
+    bars.clear()
+    assert screen(terminal) == []
 
 
 def test_no_more_is_drawn_than_the_terminal_has_lines(
@@ -102,6 +107,23 @@ def test_a_title_commands_no_terminal(videos_root: Path) -> None:
         ProgressBars(OutputWrapper(out)).draw([video])
         left = re.sub(r"\x1b\[(2K|J)", "", out.getvalue())
         assert harmless(left.replace("\n", "")) == left.replace("\n", "")
+
+
+def test_the_time_left_is_told_once_it_can_be_known(
+    videos_root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    video, moment = accept(clip(50), title="Film"), timezone.now()
+    monkeypatch.setattr(timezone, "now", lambda: moment)
+    terminal = Terminal()
+    bars = ProgressBars(OutputWrapper(terminal))
+    for percent, seconds, shown in (
+        *((3, 4000, "3 % (master playlist)"), (5, 4000, "5 % (master playlist, about 1 h 6 min left)")),
+        *((50, 70, "50 % (master playlist, about 1 min 10 s left)"), (99.9, 0, "99 % (master playlist)")),
+    ):
+        now = Progress(percent, "master_playlist", moment + timedelta(seconds=seconds), ())
+        monkeypatch.setattr(progress, "read", lambda transcode, now=now: now)
+        bars.draw([video])
+        assert screen(terminal) == [f"Film: pending, {shown}"]
 
 
 def test_where_there_is_no_terminal_each_step_forward_is_a_line(videos_root: Path) -> None:

@@ -13,6 +13,8 @@ from videos.models import QualityStatus, Video, VideoStatus
 from videos.progress import Progress
 
 WIDTH = 30
+ETA_FROM = 5
+"""Percent: before, the estimate jumps too much to be of use."""
 
 
 class ProgressBars:
@@ -38,16 +40,17 @@ class ProgressBars:
         if self._is_terminal:
             self._redraw(lines)
 
-    def close(self) -> None:
-        self._drawn = 0
+    def clear(self) -> None:
+        """Take the bars away; what is written next stands in their place."""
+        if self._is_terminal:
+            self._redraw([])
 
     def _bars(self, video: Video, now: Progress) -> list[str]:
         """A line for the video, and one for each of its qualities as long as it is under way."""
         title = harmless(video.title)
         if video.status in (VideoStatus.READY, VideoStatus.FAILED):
             return [f"{title}: {video.status}"]
-        left = f", about {_span((now.eta - timezone.now()).total_seconds())} left" if now.eta else ""
-        lines = [f"{title}: {video.status}, {now.percent:.0f} % ({now.step.replace('_', ' ')}{left})"]
+        lines = [f"{title}: {video.status}, {int(now.percent)} % ({now.step.replace('_', ' ')}{_left(now)})"]
         for share in now.qualities:
             if share.status == QualityStatus.SKIPPED:
                 continue
@@ -73,6 +76,11 @@ class ProgressBars:
         self._drawn = len(lines)
 
 
+def _left(now: Progress) -> str:
+    seconds = round((now.eta - timezone.now()).total_seconds()) if now.eta else 0
+    return f", about {_span(seconds)} left" if seconds > 0 and now.percent >= ETA_FROM else ""
+
+
 def harmless(text: str) -> str:
     """A name from outside, for a terminal: nothing in it is taken for a command."""
     return "".join(character if character.isprintable() else "\ufffd" for character in text)
@@ -83,8 +91,7 @@ def _bar(percent: float) -> str:
     return "█" * full + "░" * (WIDTH - full)
 
 
-def _span(seconds: float) -> str:
-    seconds = max(0, round(seconds))
+def _span(seconds: int) -> str:
     minutes, seconds = divmod(seconds, 60)
     hours, minutes = divmod(minutes, 60)
     if hours:

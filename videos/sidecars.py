@@ -25,9 +25,9 @@ class Sidecar:
 
     def read(self) -> Captions:
         """What it holds, made safe; raises UploadRefused."""
-        with open_file(self.path) as file:
-            data = file.read(MOST_BYTES + 1)  # enough to know that it is too large
         try:
+            with open_file(self.path) as file:
+                data = file.read(MOST_BYTES + 1)  # enough to know that it is too large
             return Captions.of(data, language=self.language)
         except UploadRefused as refusal:
             raise UploadRefused(f"{self.path.name}: {refusal}") from refusal

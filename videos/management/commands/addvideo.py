@@ -137,8 +137,7 @@ exit codes: 0 all were added (with --wait: and are ready) · 1 one was refused o
         except KeyboardInterrupt:
             self.stderr.write("No longer waiting; the videos go on without us.")
             raise SystemExit(130) from None
-        finally:
-            bars.close()
+        bars.clear()
         for video in found:
             self._tell_end(video, options)
         gone = len(ids) - len(found)
