@@ -29,18 +29,14 @@ def _jobs_changed(**kwargs: Any) -> None:
 
 def hint_on_commit() -> None:
     """Pages look again once the current transaction has committed."""
-    if database.is_postgres() and _is_due():
+    if database.is_postgres():
         database.on_commit(_send)
-
-
-def _is_due() -> bool:
-    return time.monotonic() - _last_sent >= COALESCE_SECONDS
 
 
 def _send() -> None:
     global _last_sent
     with _lock:
-        if not _is_due():
+        if time.monotonic() - _last_sent < COALESCE_SECONDS:
             return
         _last_sent = time.monotonic()
     try:
