@@ -29,7 +29,8 @@ class JobsSettings:
         "5s", "how long a worker's PostgreSQL lock may be free (reconnect)"
     )
     session_features: bool = flag(
-        True, "LISTEN, session locks, prepared statements on PostgreSQL; false behind a transaction pooler (PgBouncer)"
+        True,
+        "LISTEN, session locks, prepared statements on PostgreSQL; false behind a transaction pooler (PgBouncer)",
     )
     frozen_transaction_timeout: timedelta = duration(
         "30s", "how long a frozen worker may hold the locks of its open transaction (PostgreSQL)"
