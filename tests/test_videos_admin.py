@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -359,6 +360,29 @@ def test_title_and_visibility_are_edited_and_nothing_else_is(video: Video, admin
     video.refresh_from_db()
     assert (video.title, video.visibility, video.status) == ("New", "private", VideoStatus.READY)
     assert admin_client.post(f"{LIST}{video.pk}/delete/", {"post": "yes"}).status_code == 403
+
+
+@pytest.mark.urls("tests.own_video_admin")
+def test_on_somebodys_own_admin_site_every_page_works_and_every_link_stays_on_it(
+    video: Video, failed: Video, admin_client: Client
+) -> None:
+    Subtitle.objects.create(video=video, language="en", webvtt="WEBVTT", source="uploaded")
+    intervening.delete(failed)
+    at = "/office/videos/video/"
+    for address in (
+        at,
+        f"{at}add/",
+        f"{at}{video.pk}/change/",
+        f"{at}{video.pk}/live/",
+        f"{at}live/?video={video.pk}",
+        f"{at}{failed.pk}/purge/",
+        "/office/videos/channel/",
+    ):
+        page = admin_client.get(address, headers={"Accept": "application/json"})
+        assert page.status_code == 200, address
+        assert not re.search(r"(href|action|source|url|upload)=\"/admin/", page.content.decode()), address
+    order = {"verb": "retranscode", "seen": situation_of(video).seen}
+    assert admin_client.post(f"{at}{video.pk}/act/", order)["Location"] == f"{at}{video.pk}/change/"
 
 
 # -- texts, channels, speed --------------------------------------------------------------------------------------------

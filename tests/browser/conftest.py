@@ -30,6 +30,7 @@ from playwright.sync_api import (
 from tests.browser import chromium
 from tests.browser.backstage import Backstage
 from tests.browser.site import Site
+from tests.support import ROOT
 
 PATIENCE_MS = 60_000
 """How long a page may take for anything: a busy machine is no defect."""
@@ -64,6 +65,14 @@ def chromium_path() -> str:
     if path is None and chromium.is_required():
         pytest.fail(f"SPROCKET_REQUIRE_BROWSER=1, but {chromium.MISSING}")
     return path or pytest.skip(chromium.MISSING)
+
+
+@pytest.fixture(scope="session")
+def hls_js() -> None:
+    """For tests of what only hls.js can do: `make` installs it where there is npm."""
+    if not (ROOT / "vendor" / "hls.js" / "hls.min.js").is_file():
+        end = pytest.fail if chromium.is_required() else pytest.skip
+        end("hls.js is not installed; `make test` does that where there is npm")
 
 
 @pytest.fixture(scope="session")

@@ -30,7 +30,11 @@ def value(page: Page, expression: str) -> object:
 
 @pytest.mark.both_databases
 @pytest.mark.parametrize("engine", ["hls.js", "native"])
-def test_a_video_plays_across_its_chunks(open_page: OpenPage, film: str, engine: str) -> None:
+def test_a_video_plays_across_its_chunks(
+    open_page: OpenPage, film: str, engine: str, request: pytest.FixtureRequest
+) -> None:
+    if engine == "hls.js":
+        request.getfixturevalue("hls_js")
     page = open_page()
     page.goto(f"{film}?player={engine}")
     page.get_by_role("button", name="Play").first.click()
@@ -40,6 +44,7 @@ def test_a_video_plays_across_its_chunks(open_page: OpenPage, film: str, engine:
     assert value(page, "webkitDecodedFrameCount") > 25 * films.CHUNK_SECONDS  # type: ignore[operator]
 
 
+@pytest.mark.usefixtures("hls_js")
 def test_the_quality_is_chosen_from_a_menu(open_page: OpenPage, film: str) -> None:
     page = open_page()
     page.goto(film)
@@ -88,6 +93,7 @@ def test_the_storyboard_shows_above_the_seek_bar(open_page: OpenPage, film: str)
     assert "storyboard_001.jpg" in picture.evaluate("node => node.style.backgroundImage")
 
 
+@pytest.mark.usefixtures("hls_js")
 def test_everything_is_done_with_keys_alone(open_page: OpenPage, film: str) -> None:
     page = open_page()
     page.goto(film)

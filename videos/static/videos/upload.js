@@ -30,6 +30,7 @@ const row = (file) => {
   list.prepend(item);
   const say = (state, ...parts) => {
     item.dataset.state = state;
+    if (state !== "sending") verdict.setAttribute("role", "status"); // told to those who listen, the bytes are not
     bar.dataset.status = { accepted: "completed", refused: "failed" }[state] ?? "processing";
     verdict.replaceChildren(...parts);
     if (state === "accepted" || state === "refused") stop.remove();
