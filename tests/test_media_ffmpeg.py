@@ -13,7 +13,7 @@ import pytest
 
 from tests.media_clips import LIMITS, binary, make_clip, plan_for
 from tests.support import wait_until
-from videos.media import encode, encoders, ffmpeg
+from videos.media import encode, ffmpeg
 from videos.media.exceptions import ChunkRefused, FfmpegFailed, FfmpegStopped, FfmpegTimedOut
 from videos.media.ffmpeg import Progress, RunLimits
 
@@ -148,11 +148,6 @@ def test_an_init_that_differs_from_the_other_chunks_is_refused(tmp_path: Path) -
 def test_a_missing_binary_is_named() -> None:
     with pytest.raises(FfmpegFailed, match="/nowhere/ffmpeg"):
         ffmpeg.binary("/nowhere/ffmpeg")
-
-
-def test_an_encoder_counts_as_working_only_after_it_has_encoded() -> None:
-    assert encoders.works("libx264", ffmpeg_binary=binary())
-    assert not encoders.works("h264_nvenc", ffmpeg_binary=binary())  # the wheel's build has none
 
 
 def test_reading_for_long_before_anything_can_be_shown_is_progress(tmp_path: Path) -> None:

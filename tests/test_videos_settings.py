@@ -16,6 +16,7 @@ from videos import conf
         ("SEGMENTS_PER_CHUNK", "many", "not a whole number"),
         ("PRESET", "warp", "not one of ultrafast"),
         ("CRITICAL_QUALITIES", "720p,721p", "'721p', which is not on the ladder"),
+        ("HARDWARE_ENCODERS", "h264_nvenc,libx264", "'libx264'; known are h264_nvenc"),
         ("ROOT", "relative/folder", "must be an absolute path"),
         ("FFMPEG", "/nowhere/ffmpeg", "there is no file"),
         ("TRANSCRIBER", "whisper", "set WHISPER_MODEL"),

@@ -13,6 +13,7 @@ from pathlib import Path
 from django.conf import settings as django_settings
 
 from jobs.settings_schema import SettingsReader, duration, flag, number, text
+from videos.media.encoders import hardware_names
 from videos.media.ladder import LADDER
 from videos.media.plan import PlanSettings
 from videos.media.probe import Limits
@@ -30,6 +31,10 @@ class VideosSettings:
     segment_seconds: int = number(6, "how long a segment is")
     segments_per_chunk: int = number(5, "how many segments one job encodes; a crash costs at most these")
     preset: str = text("veryfast", "the encoder's trade of time for size", choices=PRESETS)
+    hardware_encoders: str = text(
+        "h264_nvenc,h264_qsv,h264_vaapi",
+        "encoders on a GPU in the order of preference, used where a test encode has worked; none: libx264 only",
+    )
     ffmpeg: str = text("", "the path of ffmpeg; empty: the one that imageio-ffmpeg ships")
     critical_qualities: str = text(
         "all", "qualities without which a transcode fails: all, none, or names such as 720p,360p"
@@ -60,6 +65,11 @@ class VideosSettings:
         )
 
     @property
+    def preferred_encoders(self) -> list[str]:
+        """Those on a GPU, best first."""
+        return _names(self.hardware_encoders)
+
+    @property
     def limits(self) -> Limits:
         return Limits(duration=self.max_duration.total_seconds(), pixels=self.max_pixels)
 
@@ -80,6 +90,11 @@ def _contradictions(settings: VideosSettings) -> list[str]:
             f"VIDEOS['CRITICAL_QUALITIES'] names {name!r}, which is not on the ladder ({', '.join(sorted(known))})."
             for name in unknown
         ]
+    for name in settings.preferred_encoders:
+        if name not in hardware_names():
+            problems.append(
+                f"VIDEOS['HARDWARE_ENCODERS'] names {name!r}; known are {', '.join(hardware_names())}."
+            )
     if not settings.root and not django_settings.MEDIA_ROOT:
         problems.append("VIDEOS['ROOT'] is empty and there is no MEDIA_ROOT; set one of them to a folder.")
     if settings.root and not Path(settings.root).is_absolute():

@@ -5,9 +5,10 @@ from __future__ import annotations
 import logging
 from dataclasses import replace
 
-from videos import conf, manifests
+from videos import conf, manifests, toolchains
 from videos.manifests import Manifest
 from videos.media import encode
+from videos.media.encoders import SOFTWARE
 from videos.media.exceptions import ChunkRefused, FfmpegFailed, FfmpegStopped, FfmpegTimedOut, MediaError
 from videos.media.plan import EncodePlan
 from videos.workbench import Workbench, clear_errors
@@ -52,6 +53,7 @@ def encode_audio(bench: Workbench, number: int) -> None:
 
 def write_audio(bench: Workbench, plan: EncodePlan, number: int) -> None:
     """Encode a sound track by this plan, which is shorter than the transcode's own where the source ends early."""
+    toolchains.ensure(bench, plan, picture=False)
     watch = bench.watch(total=float(plan.duration), step=f"sound track {number}")
     track = next(track for track in plan.audio if track.number == number)
     with clear_errors(bench):
@@ -90,6 +92,7 @@ def fill_hole(bench: Workbench, plan: EncodePlan, number: int, qualities: list[s
 def _encode(
     bench: Workbench, plan: EncodePlan, number: int, qualities: list[str], *, hold: bool = False
 ) -> Manifest:
+    toolchain = toolchains.ensure(bench, plan, picture=True)
     frames = plan.chunk(number).frames
     watch = bench.watch(total=frames, step=f"chunk {number} of {plan.total_chunks}")
     only = replace(plan, renditions=tuple(r for r in plan.renditions if r.name in qualities))
@@ -100,6 +103,7 @@ def _encode(
         into=bench.generation,
         ffmpeg_binary=bench.ffmpeg,
         hold=hold,
+        device=toolchain.device(plan.encoder),
         on_progress=watch.report,
         stop=watch.stop,
     )
@@ -133,6 +137,9 @@ def _encode_one_by_one(
             failures[quality] = own_error
         else:
             manifests.write(bench.generation, manifests.chunk_name(number), manifest)
+    if failures and plan.encoder != SOFTWARE:
+        toolchains.give_up_gpu(bench, plan, error)
+        raise error  # one quality's failure on a GPU says nothing about the quality
     if not manifest.parts:
         raise error  # nothing of it can be encoded, so it is not about one quality
     critical = [quality for quality in failures if conf.current().is_critical(quality)]

@@ -18,7 +18,7 @@ from jobs import database
 from jobs.exceptions import TransitionRefused
 from jobs.models import Job, Status
 from jobs.signals import Transition, jobs_changed
-from videos import pipeline, progress, removal
+from videos import pipeline, progress, removal, toolchains
 from videos.media.plan import EncodePlan
 from videos.models import (
     QualityProgress,
@@ -133,6 +133,7 @@ def _revive(transcode: Transcode) -> None:
     transcode.status = TranscodeStatus.PENDING
     transcode.error = ""
     transcode.ended_at = None
+    toolchains.watch(transcode)
 
 
 def refuse_revival(transcode: Transcode) -> None:

@@ -10,15 +10,13 @@ from datetime import timedelta
 from typing import TypeVar
 
 from django.db import IntegrityError
-from django.db.models import Max, Q
+from django.db.models import Q
 from django.db.models.functions import Now
 
 from jobs import database, lifecycle
 from jobs.models import Job, Status
-from videos import conf, intake, pipeline, removal, storage
+from videos import conf, generations, intake, removal, storage
 from videos.exceptions import ActionRefused, AlreadyTranscoding
-from videos.media import ffmpeg
-from videos.media.plan import EncodePlan
 from videos.models import (
     QualityStatus,
     Transcode,
@@ -45,18 +43,12 @@ def retranscode(video: Video, *, qualities: Sequence[str] = (), subtitles: bool 
         active = kept.transcodes.active().first()
         if active:
             raise AlreadyTranscoding(kept.title, active.number)
-        newest = kept.transcodes.aggregate(Max("number"))["number__max"] or 0
-        transcode = Transcode.objects.create(
-            video=kept,
-            number=newest + 1,
-            requested_qualities=list(chosen),
+        return generations.begin(
+            kept,
+            qualities=list(chosen),
             with_subtitles=subtitles or not kept.subtitles.exists(),
             redo_subtitles=subtitles,
         )
-        pipeline.start(transcode)
-        if kept.status != VideoStatus.READY:
-            Video.objects.filter(pk=kept.pk).update(status=VideoStatus.PENDING, error_message="")
-        return transcode
 
     try:
         return _together(write)
@@ -154,13 +146,9 @@ def _cancel_jobs(video: Video, *, actor: str, reason: str) -> bool:
 
 
 def _can_go_on(transcode: Transcode) -> bool:
-    """Whether what is finished of an ended transcode can be used."""
-    if not conf.current().keep_completed_qualities or transcode.files_removed_at is not None:
-        return False
-    if transcode.plan is None:
-        return True
-    here = ffmpeg.build_id(ffmpeg.binary(conf.current().ffmpeg))
-    return EncodePlan.from_json(transcode.plan).ffmpeg == here
+    """Whether what is finished of an ended transcode may be used. If nobody can encode like this any more, the worker
+    that finds out starts over (toolchains.py)."""
+    return conf.current().keep_completed_qualities and transcode.files_removed_at is None
 
 
 def _refuse_without_source(video: Video) -> None:

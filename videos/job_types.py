@@ -7,15 +7,26 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable
+from dataclasses import replace
 from typing import Any
 
 from jobs import LOW, JobContext, database, job_type
 from jobs.lifecycle.leases import lock_leased
-from videos import assembling, conf, encoding, following, manifests, pipeline, publishing, removal, subtitling
+from videos import (
+    assembling,
+    conf,
+    encoding,
+    following,
+    manifests,
+    pipeline,
+    publishing,
+    removal,
+    subtitling,
+    toolchains,
+)
 from videos.artifacts import audio_exists, chunk_exists, is_published, subtitle_exists, thumbnail_exists
 from videos.manifests import Manifest
 from videos.media import ladder, thumbnails
-from videos.media.ffmpeg import build_id
 from videos.media.plan import EncodePlan, make_plan
 from videos.media.probe import probe as look_at
 from videos.media.source import SourceInfo
@@ -24,7 +35,7 @@ from videos.pipeline import Unit, stage
 from videos.workbench import Workbench, clear_errors, open_bench
 
 
-@stage(pipeline.PROBE, step=Step.PROBE, units=pipeline.none)
+@stage(pipeline.PROBE, step=Step.PROBE, units=pipeline.none, prefers=toolchains.GPU)
 def probe(job: JobContext, transcode_id: int) -> None:
     """Look at the source, pin the plan, add every job that it asks for."""
     bench = open_bench(job, transcode_id)
@@ -41,6 +52,7 @@ def probe(job: JobContext, transcode_id: int) -> None:
         transcode.save(update_fields=["plan", "encoder", "work_total", "text_tracks"])
         following.plan_qualities(transcode, plan)
         pipeline.fan_out(job, transcode, plan)
+        toolchains.watch(transcode)
 
 
 def _make_plan(bench: Workbench, info: SourceInfo) -> EncodePlan:
@@ -49,7 +61,9 @@ def _make_plan(bench: Workbench, info: SourceInfo) -> EncodePlan:
     chosen = tuple(size for size in choice.sizes if size.rung.name in asked)
     if chosen:
         choice = ladder.Choice(sizes=chosen, skipped=choice.skipped)
-    return make_plan(info, choice, ffmpeg_build=build_id(bench.ffmpeg), settings=conf.current().plan_settings)
+    encoder = toolchains.choose(bench.transcode)
+    settings = replace(conf.current().plan_settings, encoder=encoder)
+    return make_plan(info, choice, ffmpeg_build=toolchains.here().pin(encoder), settings=settings)
 
 
 CORES = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
@@ -61,6 +75,7 @@ CORES = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os
     step=Step.TRANSCODE,
     units=pipeline.per_chunk,
     work=pipeline.pixels,
+    per_encoder=True,
     artifact=chunk_exists,
     per_worker=CORES,
 )
@@ -154,6 +169,12 @@ def master_playlist(job: JobContext, transcode_id: int) -> None:
 def finalize(job: JobContext, transcode_id: int) -> None:
     """Verify everything, and publish."""
     publishing.publish(open_bench(job, transcode_id))
+
+
+@job_type(toolchains.WATCH)
+def watch_encoder(job: JobContext, transcode_id: int, turn: int) -> None:
+    """See to it that no generation waits for a GPU that is gone."""
+    toolchains.look_after(transcode_id, turn)
 
 
 @job_type("videos.remove_files")

@@ -21,6 +21,7 @@ from typing import Any, TypeVar
 
 from jobs import JobContext, job_type, optional, workflow
 from jobs.models import Job
+from videos.media.encoders import ENCODERS, SOFTWARE, hardware_names
 from videos.media.plan import EncodePlan
 from videos.models import Step, Transcode
 
@@ -31,6 +32,8 @@ Work = Callable[[EncodePlan, Unit], float]
 
 PROBE = "videos.probe"
 ENCODE = "videos.encode"
+CHUNKS_ON_A_GPU = 1
+"""At a time and worker: a chunk has a session of the GPU for each quality already, and cards allow only a few."""
 SOUND_WORK = 20_000.0
 """A frame's worth of sound, in pixels to encode (measured: 1 CPU-second per 30 s)."""
 
@@ -90,6 +93,15 @@ class Stage:
     """Stages that wait for this one in the same way, as if they had named it themselves."""
     critical: bool
     """The transcode fails if one of its jobs fails."""
+    per_encoder: bool
+    """Its jobs run the plan's encoder: one on a GPU has a type of its own, which only workers that have it claim."""
+
+    def type_for(self, encoder: str) -> str:
+        return f"{self.type}.{encoder}" if self.per_encoder and ENCODERS[encoder].hardware else self.type
+
+    @property
+    def types(self) -> list[str]:
+        return list(dict.fromkeys(self.type_for(encoder) for encoder in [SOFTWARE, *hardware_names()]))
 
     def key(self, unit: Unit) -> str:
         return ":".join([self.type, *(str(value) for value in unit.values())])
@@ -111,12 +123,13 @@ def stage(
     after: Sequence[str] = (),
     before: Sequence[str] = (),
     critical: bool = True,
+    per_encoder: bool = False,
     **policy: Any,
 ) -> Callable[[H], H]:
     """Register the decorated function as the handler of a stage; `policy` is what @job_type takes."""
 
     def declare(handler: H) -> H:
-        _stages[name] = Stage(
+        own = _stages[name] = Stage(
             type=name,
             step=step,
             units=units,
@@ -124,8 +137,12 @@ def stage(
             after=tuple(after),
             before=tuple(before),
             critical=critical,
+            per_encoder=per_encoder,
         )
         in_order.cache_clear()
+        for encoder in hardware_names() if per_encoder else []:
+            special = {**policy, "per_worker": CHUNKS_ON_A_GPU, "requires": [encoder]}
+            job_type(own.type_for(encoder), **special)(handler)
         return job_type(name, **policy)(handler)
 
     return declare
@@ -153,7 +170,8 @@ def _edges() -> dict[str, list[str]]:
 
 
 def find(type_name: str) -> Stage | None:
-    return _stages.get(type_name)
+    """The stage whose jobs are of this type, whatever the encoder."""
+    return _stages.get(type_name) or _stages.get(type_name.rpartition(".")[0])
 
 
 def is_stage(type_name: str) -> bool:
@@ -166,7 +184,7 @@ def is_critical(type_name: str) -> bool:
 
 
 def critical_types() -> frozenset[str]:
-    return frozenset(stage.type for stage in _stages.values() if stage.critical)
+    return frozenset(name for stage in _stages.values() if stage.critical for name in stage.types)
 
 
 def encodes_picture(type_name: str) -> bool:
@@ -201,8 +219,9 @@ def fan_out(job: JobContext, transcode: Transcode, plan: EncodePlan) -> None:
             for name in edges[stage.type]
             for needed in added[name]
         ]
+        type_name = stage.type_for(plan.encoder)
         added[stage.type] = [
-            job.add(stage.type, {"transcode_id": transcode.pk, **unit}, key=stage.key(unit), after=needed)
+            job.add(type_name, {"transcode_id": transcode.pk, **unit}, key=stage.key(unit), after=needed)
             for unit in stage.units(plan, transcode)
         ]
 

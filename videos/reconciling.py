@@ -20,7 +20,7 @@ from django.db.models import F
 
 from jobs import database
 from jobs.reconcile import Finding, also_repairs
-from videos import intervening, storage
+from videos import intervening, storage, toolchains
 from videos.exceptions import VideosError
 from videos.media.finish import MASTER
 from videos.models import Transcode, TranscodeStatus, Video, VideoStatus
@@ -33,6 +33,9 @@ SETTLED = timedelta(hours=1)
 
 @also_repairs
 def repair_videos(dry_run: bool) -> list[Finding]:
+    if not dry_run:
+        for transcode in Transcode.objects.active():
+            toolchains.watch(transcode)  # should whoever did it have failed
     return [*_ready_without_files(dry_run), *_published_but_not_ready(dry_run)]
 
 

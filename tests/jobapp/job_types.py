@@ -13,8 +13,11 @@ from django.db import connection, transaction
 
 from jobs import JobContext, JobStopped, job_type
 from jobs.models import Job
-from tests.jobapp import hostile
+from tests.jobapp import fake_gpu, hostile
 from tests.jobapp.notes import note, note_stop, wait_for_file
+
+if "TESTS_FAKE_GPU" in os.environ:
+    fake_gpu.install()
 
 
 @job_type("tests.noop")

@@ -20,8 +20,12 @@ def chunk_arguments(
     seek: float | None,
     from_zero: bool = False,
     hold: bool = False,
+    device: str = "",
 ) -> list[str]:
-    """`from_zero` repeats the first picture back to the programme's start, `hold` the last one to the chunk's end."""
+    """`from_zero` repeats the first picture back to the programme's start, `hold` the last one to the chunk's end.
+
+    `device` is the one that trial.py has found for the plan's encoder.
+    """
     before = ["-copyts"]
     if not plan.rotation and not plan.deinterlace:
         # A picture that changes its size midway: `scale` copes, while building the graph anew loses a frame. Filters
@@ -29,10 +33,11 @@ def chunk_arguments(
         before += ["-reinit_filter", "0"]
     if seek is not None:
         before += ["-noaccurate_seek", "-seek_timestamp", "1", "-ss", f"{seek:.6f}"]
-    arguments = ffmpeg.source_input(source, plan.container, *before)
+    arguments = ENCODERS[plan.encoder].opening(device)
+    arguments += ffmpeg.source_input(source, plan.container, *before)
     arguments += ["-filter_complex", _picture_graph(plan, chunk, from_zero=from_zero, hold=hold)]
     for number, rendition in enumerate(plan.renditions):
-        arguments += ["-map", f"[out{number}]", *_output_arguments(plan, rendition)]
+        arguments += ["-map", f"[out{number}]", *output_arguments(plan, rendition)]
         if number == 0:
             arguments += ["-stats_enc_pre", FRAMES, "-stats_enc_pre_fmt", "{n} {pts}"]
         arguments += [f"{rendition.name}.mp4"]
@@ -56,16 +61,21 @@ def _picture_graph(plan: EncodePlan, chunk: Chunk, *, from_zero: bool, hold: boo
     count = len(plan.renditions)
     graph = ",".join(steps) + f",split={count}" + "".join(f"[in{n}]" for n in range(count))
     for number, rendition in enumerate(plan.renditions):
-        graph += f";[in{number}]{_scale(plan, rendition)}[out{number}]"
+        graph += f";[in{number}]{_scale(plan, rendition)},{finishing_filters(plan, rendition)}[out{number}]"
     return graph
 
 
 def _scale(plan: EncodePlan, rendition: RenditionPlan) -> str:
     matrix = ":out_color_matrix=bt709" if plan.to_bt709 else ""
     return (
-        f"scale={rendition.width}:{rendition.height}:flags=bicubic+accurate_rnd+bitexact:out_range=tv{matrix},"
-        "format=yuv420p,setsar=1"
+        f"scale={rendition.width}:{rendition.height}:flags=bicubic+accurate_rnd+bitexact:out_range=tv{matrix}"
     )
+
+
+def finishing_filters(plan: EncodePlan, rendition: RenditionPlan) -> str:
+    """What every encoder gets, brought to where it takes it."""
+    upload = ENCODERS[plan.encoder].upload
+    return "format=yuv420p,setsar=1" + (f",{upload}" if upload else "")
 
 
 def _tone_map(plan: EncodePlan) -> list[str]:
@@ -82,7 +92,7 @@ def _tone_map(plan: EncodePlan) -> list[str]:
     ]
 
 
-def _output_arguments(plan: EncodePlan, rendition: RenditionPlan) -> list[str]:
+def output_arguments(plan: EncodePlan, rendition: RenditionPlan) -> list[str]:
     rate = f"{plan.frame_rate.numerator}/{plan.frame_rate.denominator}"
     return [
         *("-r", rate, "-fps_mode", "cfr", *ENCODERS[plan.encoder].arguments(plan, rendition)),

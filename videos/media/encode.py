@@ -1,9 +1,9 @@
 """Encode one chunk of the picture in every quality, or one sound track: from the source to CMAF segments.
 
 A chunk decodes its range of the source once. The frames on the plan's grid are picked by number (`fps`, then
-`trim`), split, scaled and encoded by one single-threaded x264 per quality. ffmpeg writes one fragmented MP4
-per quality; what is in it is checked frame by frame and cut into segments by us, with timestamps that are
-frame numbers (see boxes.py). So chunks meet to the tick, and the same chunk gives the same bytes again.
+`trim`), split, scaled and encoded by one encoder per quality (x264 with a single thread). ffmpeg writes one
+fragmented MP4 per quality; what is in it is checked frame by frame and cut into segments by us, with timestamps
+that are frame numbers (see boxes.py). So chunks meet to the tick, and x264 gives the same bytes again.
 
 Sound is encoded whole (AAC frames overlap, so joins would be heard) in every bitrate from one decode. The
 encoder's first frame, which only primes the decoder, is left out, so sound and picture start together.
@@ -14,13 +14,13 @@ import shutil
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 from videos.media import ffmpeg
 from videos.media.commands import FRAMES, audio_arguments, chunk_arguments
 from videos.media.encoders import ENCODERS
-from videos.media.exceptions import ChunkRefused
+from videos.media.exceptions import ChunkRefused, FfmpegStopped
 from videos.media.ffmpeg import Progress, RunLimits
 from videos.media.plan import Chunk, EncodePlan
 from videos.media.segments import INIT, cut_picture, cut_sound, first_frame, segment_name
@@ -61,6 +61,7 @@ def encode_chunk(
     ffmpeg_binary: Path,
     limits: RunLimits = RunLimits(),  # noqa: B008 (frozen)
     hold: bool = False,
+    device: str = "",
     on_progress: Callable[[int], None] | None = None,
     stop: Callable[[], bool] | None = None,
 ) -> Encoded:
@@ -74,16 +75,16 @@ def encode_chunk(
     """
     _same_build(plan, ffmpeg_binary)
     chunk = plan.chunk(number)
-    if ENCODERS[plan.encoder].needs_gpu:
-        limits = replace(limits, landlock=False)  # drivers open files of their own
     with _workshop(into, f"chunk-{number}") as folder:
         for seek, from_zero in _ways_to_read(plan, chunk):
             tail = ffmpeg.run(
-                chunk_arguments(plan, chunk, source=source, seek=seek, from_zero=from_zero, hold=hold),
+                chunk_arguments(
+                    plan, chunk, source=source, seek=seek, from_zero=from_zero, hold=hold, device=device
+                ),
                 ffmpeg=ffmpeg_binary,
                 folder=folder,
                 reads=[source],
-                limits=limits,
+                limits=ENCODERS[plan.encoder].within(limits),
                 on_progress=_frames_told(on_progress, chunk.frames),
                 stop=stop,
             )
@@ -100,6 +101,10 @@ def encode_chunk(
         if len(counts) != 1:
             raise ChunkRefused(f"the qualities of chunk {number} differ in length: {sorted(counts)} frames")
         frames = counts.pop()
+        if (
+            stop is not None and stop()
+        ):  # a worker that has lost the chunk must not change it under its successor
+            raise FfmpegStopped("Stopped as asked.")
         return Encoded(frames=frames, files=_keep(folder, into, [r.name for r in plan.renditions]))
 
 
@@ -153,8 +158,8 @@ def encode_audio(
 
 def _same_build(plan: EncodePlan, binary: Path) -> None:
     build = ffmpeg.build_id(binary)
-    if plan.ffmpeg != build:
-        raise ChunkRefused(f"the plan is for ffmpeg {plan.ffmpeg}; here is {build}, which gives other bytes")
+    if plan.build != build:
+        raise ChunkRefused(f"the plan is for ffmpeg {plan.build}; here is {build}, which gives other bytes")
 
 
 @contextmanager

@@ -88,6 +88,21 @@ def _build_id(ffmpeg: Path, size: int, changed: int) -> str:
     return f"{version}-{hashlib.sha256(output.encode()).hexdigest()[:12]}"
 
 
+@functools.lru_cache(maxsize=8)
+def encoders_of(ffmpeg: Path, build: str) -> frozenset[str]:
+    """The encoders that a build lists; whether they work is another question."""
+    output = subprocess.run(
+        [ffmpeg, "-hide_banner", "-encoders"],
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=True,
+    ).stdout
+    rows = (line.split() for line in output.split("------", 1)[-1].splitlines())
+    return frozenset(row[1] for row in rows if len(row) > 1)
+
+
 def source_input(path: Path, container: str, *before: str, subtitles: Sequence[str] = ()) -> list[str]:
     """`-i path` for a file from outside: one demuxer, known decoders, no other file, no network."""
     kind = CONTAINERS[container]

@@ -100,7 +100,7 @@ class EncodePlan:
 
     version: int
     ffmpeg: str
-    """The build that encodes: another one would give other bytes."""
+    """The build that encodes: another one would give other bytes. With a GPU, "build encoder-mark" (see trial.py)."""
     encoder: str
     preset: str
     container: str
@@ -127,6 +127,11 @@ class EncodePlan:
     """Largest first."""
     skipped: tuple[str, ...]
     audio: tuple[AudioPlan, ...]
+
+    @property
+    def build(self) -> str:
+        """The build of ffmpeg alone, which is what sound depends on."""
+        return self.ffmpeg.partition(" ")[0]
 
     # Time
 

@@ -1,0 +1,81 @@
+"""Begin a generation of a video; or give one up and begin it anew, when nobody can go on with it as it was planned."""
+
+from __future__ import annotations
+
+import logging
+
+from django.db.models import Max
+
+from jobs import LeaseLost, database, lifecycle
+from jobs.lifecycle import Lease
+from jobs.lifecycle.leases import lock
+from jobs.models import Job
+from videos import pipeline
+from videos.models import Transcode, Video, VideoStatus
+
+log = logging.getLogger("videos")
+
+
+def begin(
+    video: Video,
+    *,
+    qualities: list[str],
+    with_subtitles: bool,
+    redo_subtitles: bool,
+    encoder: str = "",
+) -> Transcode:
+    """The next generation of a video whose row is locked, with its first job, in the caller's transaction."""
+    newest = video.transcodes.aggregate(Max("number"))["number__max"] or 0
+    transcode: Transcode = Transcode.objects.create(
+        video=video,
+        number=newest + 1,
+        requested_qualities=qualities,
+        with_subtitles=with_subtitles,
+        redo_subtitles=redo_subtitles,
+        encoder=encoder,
+    )
+    pipeline.start(transcode)
+    Video.objects.filter(pk=video.pk).exclude(status=VideoStatus.READY).update(
+        status=VideoStatus.PENDING, error_message=""
+    )
+    return transcode
+
+
+def start_over(
+    transcode: Transcode, *, reason: str, encoder: str = "", lease: Lease | None = None
+) -> Transcode | None:
+    """Cancel what is left of an active generation and begin the same anew; None if it is not active any more.
+
+    Bound to the lease, if one is given: raises LeaseLost when another worker owns that job, or has started over first.
+    """
+
+    def write() -> Transcode | None:
+        with database.atomic():
+            active = Job.objects.active().filter(workflow_id=transcode.workflow_id)
+            rows = lock(active.values_list("pk", flat=True))
+            if lease is not None and not (lease.job_id in rows and rows[lease.job_id].is_under(lease)):
+                raise LeaseLost(lease.job_id)
+            old = Transcode.objects.select_for_update(no_key=True).get(pk=transcode.pk)
+            if not old.is_active:
+                return None
+            lifecycle.cancel(list(rows), reason=reason)
+            Transcode.objects.filter(pk=old.pk).update(error=reason)
+            video = Video.objects.select_for_update(no_key=True).get(pk=old.video_id)
+            return begin(
+                video,
+                qualities=old.requested_qualities,
+                with_subtitles=old.with_subtitles,
+                redo_subtitles=old.redo_subtitles,
+                encoder=encoder,
+            )
+
+    new = database.when_unlocked(write)
+    if new is not None:
+        log.warning(
+            "video %s: generation %d is started over as generation %d: %s",
+            transcode.video_id,
+            transcode.number,
+            new.number,
+            reason,
+        )
+    return new

@@ -1,0 +1,218 @@
+"""Which encoder makes a generation, and who can: a toolchain is a build of ffmpeg with the encoders that work here.
+
+A worker advertises its toolchain among its capabilities when it registers:
+
+    ffmpeg:7.0.2-1a2b3c                       its build; x264 of equal builds gives equal bytes
+    gpu, h264_nvenc                           a test encode on its GPU has worked
+    ffmpeg:7.0.2-1a2b3c h264_nvenc-9f8e7d6c   and gave a stream with this header
+
+The worker that probes pins the best of its own encoders; an idle GPU worker is served first (`prefers="gpu"`).
+Chunks for a GPU are of a type that requires it. A job that was claimed with another toolchain is put off, uncounted,
+for those who have the right one. When nobody has it any more, the generation is started over: never mixed.
+"""
+
+from __future__ import annotations
+
+import functools
+import logging
+import os
+import random
+from collections.abc import Collection
+from dataclasses import dataclass
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+from django.db.models import F
+from django.db.models.signals import pre_save
+from django.dispatch import receiver
+
+from jobs import LeaseLost, RetryLater, database, enqueue
+from jobs import conf as jobs_conf
+from jobs.lifecycle.leases import lock_leased
+from jobs.models import Job, Status, Worker
+from videos import conf, generations, pipeline
+from videos.media import ffmpeg
+from videos.media.encoders import SOFTWARE, hardware_names
+from videos.media.exceptions import MediaError
+from videos.media.plan import EncodePlan
+from videos.media.trial import Trial, try_out
+from videos.models import Transcode
+from videos.progress import plan_of
+from videos.workbench import Workbench
+
+log = logging.getLogger("videos")
+
+GPU = "gpu"
+WATCH = "videos.watch_encoder"
+FIRST_WAIT, LONGEST_WAIT = 5.0, 60.0
+"""Seconds for which a job is put off."""
+
+
+@dataclass(frozen=True)
+class Toolchain:
+    """What this process can encode with."""
+
+    build: str
+    working: dict[str, Trial]
+    """Encoders on a GPU that have been seen to work, best first."""
+
+    @property
+    def best(self) -> str:
+        return next(iter(self.working), SOFTWARE)
+
+    def has(self, encoder: str) -> bool:
+        return encoder == SOFTWARE or encoder in self.working
+
+    def pin(self, encoder: str) -> str:
+        """What a plan for this encoder is bound to."""
+        return (
+            f"{self.build} {encoder}-{self.working[encoder].mark}" if encoder in self.working else self.build
+        )
+
+    def device(self, encoder: str) -> str:
+        return self.working[encoder].device if encoder in self.working else ""
+
+    @property
+    def capabilities(self) -> frozenset[str]:
+        pins = {_capability(self.pin(encoder)) for encoder in (SOFTWARE, *self.working)}
+        return frozenset((*pins, *self.working, *([GPU] if self.working else [])))
+
+
+def here() -> Toolchain:
+    """Found out once per process and build."""
+    settings = conf.current()
+    binary = ffmpeg.binary(settings.ffmpeg)
+    return _find_out(binary, ffmpeg.build_id(binary), tuple(settings.preferred_encoders))
+
+
+@functools.lru_cache(maxsize=4)
+def _find_out(binary: Path, build: str, names: tuple[str, ...]) -> Toolchain:
+    trials = {name: try_out(name, ffmpeg_binary=binary) for name in names}
+    for name, trial in trials.items():
+        if trial.works:
+            log.info("%s works here%s", name, f" with {trial.device}" if trial.device else "")
+        else:
+            log.info("%s does not work here: %s", name, trial.reason)
+    return Toolchain(build, {name: trial for name, trial in trials.items() if trial.works})
+
+
+def _capability(pin: str) -> str:
+    return f"ffmpeg:{pin}"
+
+
+# -- the fleet -------------------------------------------------------------------------------------------------------
+
+
+@receiver(pre_save, sender=Worker)
+def advertise(instance: Worker, update_fields: Collection[str] | None, **kwargs: Any) -> None:
+    """A worker of this process registers (jobs.fleet): what it can encode with is among its capabilities."""
+    registers = instance.pid == os.getpid() and "capabilities" in (update_fields or ())
+    if not registers or not any(pipeline.encodes_picture(name) for name in instance.job_types):
+        return
+    try:
+        found = here().capabilities
+    except Exception:  # it may have other work to do
+        log.exception("cannot find out what this worker encodes with")
+        return
+    instance.capabilities = sorted({*instance.capabilities, *found})
+
+
+def _correct_record(worker_id: str) -> None:
+    """ffmpeg was replaced under a running worker: others must not take it for what it was."""
+    worker = Worker.objects.filter(pk=worker_id, pid=os.getpid()).first()
+    if worker is None:
+        return
+    others = {name for name in worker.capabilities if not name.startswith(_capability(""))}
+    capabilities = sorted(others | here().capabilities)
+    if capabilities != worker.capabilities:
+        Worker.objects.filter(pk=worker.pk).update(capabilities=capabilities)
+
+
+def somebody_has(pin: str, type_name: str, *, beside: str = "") -> bool:
+    """Whether a worker that is alive, enabled and stays could run such a job."""
+    silence = jobs_conf.current().heartbeat_interval * 2
+    live = Worker.objects.enabled().online().filter(draining=False, stopped_at__isnull=True)
+    live = live.exclude(pk=beside).exclude(pk__in=Worker.objects.silent_for(silence).values("pk"))
+    return any(
+        _capability(pin) in capabilities and type_name in handled
+        for capabilities, handled in live.values_list("capabilities", "job_types")
+    )
+
+
+# -- one job ---------------------------------------------------------------------------------------------------------
+
+
+def choose(transcode: Transcode) -> str:
+    """The encoder of a new plan: the one the generation was begun for, if it works here, else the best."""
+    asked = transcode.encoder
+    return asked if asked and here().has(asked) else here().best
+
+
+def ensure(bench: Workbench, plan: EncodePlan, *, picture: bool) -> Toolchain:
+    """The toolchain that the plan is bound to. Where it is not here, the job goes elsewhere, or the generation anew."""
+    pin = plan.ffmpeg if picture else plan.build
+    if _capability(pin) in here().capabilities:
+        return here()
+    job = bench.job
+    _correct_record(job.lease.worker_id)
+    if somebody_has(pin, job.type, beside=job.lease.worker_id):
+        _put_off(bench, f"This is for a worker with {pin}; here is {here().build}.")
+    generations.start_over(
+        bench.transcode, lease=job.lease, reason=f"No worker has {pin} any more; started over with another."
+    )
+    raise LeaseLost(job.id)  # the job was cancelled with the rest of its generation
+
+
+def give_up_gpu(bench: Workbench, plan: EncodePlan, error: MediaError) -> None:
+    """A chunk has failed on a GPU. If that was its last attempt, the generation is started over with libx264: cards
+    have limits of their own, and drivers break."""
+    if plan.encoder != SOFTWARE and bench.job.attempt >= bench.job.max_attempts:
+        reason = f"{plan.encoder} could not encode it, so it is started over with {SOFTWARE}: {error}"
+        generations.start_over(bench.transcode, lease=bench.job.lease, reason=reason, encoder=SOFTWARE)
+        raise LeaseLost(bench.job.id)
+
+
+def _put_off(bench: Workbench, reason: str) -> None:
+    """Try again later, elsewhere. No fault of the job: what it has used up is given back."""
+    with database.atomic():
+        lock_leased(bench.job.lease)
+        Job.objects.filter(pk=bench.job.id).update(max_attempts=F("max_attempts") + 1)
+    longest = min(LONGEST_WAIT, FIRST_WAIT * 2 ** (bench.job.attempt - 1))
+    raise RetryLater(timedelta(seconds=longest * random.uniform(0.5, 1)), reason)
+
+
+# -- chunks that only a GPU may encode -------------------------------------------------------------------------------
+
+
+def watch(transcode: Transcode, *, turn: int = 0) -> None:
+    """While a generation is bound to a GPU, look now and then whether there still is one."""
+    if transcode.encoder in hardware_names():
+        enqueue(
+            WATCH,
+            transcode_id=transcode.pk,
+            turn=turn,
+            delay=jobs_conf.current().gpu_patience,
+            unique_key=f"{WATCH}:{transcode.pk}:{turn % 2}",
+        )
+
+
+def look_after(transcode_id: int, turn: int) -> None:
+    """Chunks that nobody can encode any more are not waited for: the generation is started over with libx264."""
+    transcode = Transcode.objects.filter(pk=transcode_id).first()
+    plan = plan_of(transcode) if transcode and transcode.is_active else None
+    stage = pipeline.find(pipeline.ENCODE)
+    if transcode is None or plan is None or stage is None:
+        return
+    type_name = stage.type_for(plan.encoder)
+    chunks = Job.objects.active().filter(workflow_id=transcode.workflow_id, type=type_name)
+    if not chunks.exists():
+        return
+    if chunks.filter(status=Status.PROCESSING).exists() or somebody_has(plan.ffmpeg, type_name):
+        watch(transcode, turn=turn + 1)
+        return
+    generations.start_over(
+        transcode,
+        reason=f"No worker has {plan.ffmpeg} any more; started over with {SOFTWARE}.",
+        encoder=SOFTWARE,
+    )
