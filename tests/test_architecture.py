@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import ast
+import os
 import re
+import subprocess
+import sys
 from collections.abc import Iterator
 from dataclasses import fields
 from pathlib import Path
@@ -91,6 +94,16 @@ def test_only_the_testing_helpers_know_of_tests() -> None:
         if any(re.match(r"(pytest|unittest|django\.test)\b", name) for name in imported(path))
     ]
     assert guilty in ([], ["jobs/testing.py"])
+
+
+def test_a_site_with_videos_does_not_load_the_libraries_that_parse_them() -> None:
+    """PyAV is for child processes and for pictures of our own: 25 MB, and whatever a hostile file does to it."""
+    code = "import django, sys; django.setup(); import videos.urls, videos.admin; print('av' in sys.modules)"
+    environment = {**os.environ, "DJANGO_SETTINGS_MODULE": "tests.settings"}
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=ROOT, env=environment, capture_output=True, text=True, check=True
+    )
+    assert done.stdout.strip() == "False"
 
 
 # -- who writes ------------------------------------------------------------------------------------------------------

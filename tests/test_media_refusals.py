@@ -15,7 +15,8 @@ from videos.media import examine as examining
 from videos.media import ffmpeg
 from videos.media.examine import examine
 from videos.media.exceptions import FfmpegFailed, NotPlayable
-from videos.media.probe import Limits, probe
+from videos.media.probe import probe
+from videos.media.source import Limits
 
 
 def refusal(path: Path, **limits: float) -> str:

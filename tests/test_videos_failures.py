@@ -18,7 +18,7 @@ from tests.actors import race_outcomes
 from tests.video_site import accept, check_published, clip, current, files_in, only_transcode, two_qualities
 from videos import intervening, manifests, pipeline, storage
 from videos.exceptions import ActionRefused, AlreadyTranscoding
-from videos.media import encode
+from videos.media import encode, examine
 from videos.media.exceptions import FfmpegFailed
 from videos.models import QualityStatus, Transcode, TranscodeStatus, Video, VideoStatus
 
@@ -170,6 +170,26 @@ def test_a_source_that_is_gone_is_a_clear_failure_and_its_return_lets_a_retry_go
     check_published(video)
     assert sorted(encoded) == [(1, ("480p", "360p")), (2, ("480p", "360p"))]
     assert encoded[: len(finished)] == finished
+
+
+def test_a_process_that_dies_looking_at_the_source_harms_nobody_and_is_tried_again(
+    videos_root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    video = accept(clip(50))
+    with pytest.MonkeyPatch.context() as hostile:
+        hostile.setattr(examine, "CHILD", "import os, signal; os.kill(os.getpid(), signal.SIGSEGV)")
+        (run,) = run_due_jobs(raise_errors=False, limit=1)
+        assert (run.type, run.status) == ("videos.probe", Status.WAITING)
+        assert "it is damaged, or made to do harm" in run.error
+        for _ in range(2):
+            Job.objects.filter(pk=run.id).update(run_at="2020-01-01T00:00:00Z")
+            run_due_jobs(raise_errors=False, limit=1)
+    video.refresh_from_db()
+    assert video.status == VideoStatus.FAILED
+    assert "it is damaged, or made to do harm" in video.error_message
+    intervening.retry(video)
+    run_all()
+    check_published(video)
 
 
 def test_a_full_disk_is_a_clear_failure(videos_root: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -16,8 +16,8 @@ from jobs.settings_schema import SettingsReader, duration, flag, number, text
 from videos.media.encoders import hardware_names
 from videos.media.ladder import LADDER
 from videos.media.plan import PlanSettings
-from videos.media.probe import Limits
 from videos.media.recognition import missing_in_model
+from videos.media.source import Limits
 
 PRESETS = ("ultrafast", "superfast", "veryfast", "faster", "fast", "medium", "slow", "slower", "veryslow")
 

@@ -26,9 +26,9 @@ from videos import (
 )
 from videos.artifacts import audio_exists, chunk_exists, is_published, subtitle_exists, thumbnail_exists
 from videos.manifests import Manifest
-from videos.media import ladder, thumbnails
+from videos.media import ladder
+from videos.media.examine import examine
 from videos.media.plan import EncodePlan, make_plan
-from videos.media.probe import probe as look_at
 from videos.media.source import SourceInfo
 from videos.models import Step, Transcode
 from videos.pipeline import Unit, stage
@@ -40,7 +40,7 @@ def probe(job: JobContext, transcode_id: int) -> None:
     """Look at the source, pin the plan, add every job that it asks for."""
     bench = open_bench(job, transcode_id)
     with clear_errors(bench):
-        info = look_at(bench.source, limits=conf.current().limits)
+        info = examine(bench.source, limits=conf.current().limits)
     plan = bench.plan if bench.transcode.plan else _make_plan(bench, info)
     with database.atomic():
         lock_leased(job.lease)
@@ -107,6 +107,8 @@ def audio(job: JobContext, transcode_id: int, track: int) -> None:
 )
 def thumbnail(job: JobContext, transcode_id: int) -> None:
     """The poster and the storyboard, from keyframes that are encoded already."""
+    from videos.media import thumbnails  # here, since it brings PyAV, which no web server needs
+
     bench = open_bench(job, transcode_id)
     watch = bench.watch(total=1, step="thumbnails")
     with clear_errors(bench):

@@ -14,7 +14,7 @@ from jobs.lifecycle.leases import lock_leased
 from jobs.worker.context import DRAINING
 from videos import conf, storage
 from videos.media import ffmpeg
-from videos.media.exceptions import FfmpegFailed, FfmpegStopped, NotPlayable
+from videos.media.exceptions import FfmpegFailed, FfmpegStopped, LookFailed, NotPlayable
 from videos.media.plan import EncodePlan
 from videos.models import QualityStatus, Transcode
 
@@ -133,6 +133,8 @@ def clear_errors(bench: Workbench) -> Iterator[None]:
     except FfmpegStopped:
         bench.job.raise_if_stopped()
         raise
+    except LookFailed:
+        raise  # this source was looked at before, so the machine may be to blame: worth another attempt
     except NotPlayable as refusal:
         raise PermanentFailure(refusal.reason) from refusal
     except OSError as error:

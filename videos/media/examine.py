@@ -6,6 +6,7 @@ the process that asks, never the web server or the worker.
 
 import contextlib
 import dataclasses
+import importlib.util
 import json
 import logging
 import os
@@ -14,13 +15,10 @@ import sys
 from pathlib import Path
 from typing import Any
 
-import av
-
 from videos.media import serial
-from videos.media.exceptions import NotPlayable
+from videos.media.exceptions import LookFailed, MediaError, NotPlayable
 from videos.media.ffmpeg import CONTAIN, SYSTEM_FOLDERS
-from videos.media.probe import Limits, probe
-from videos.media.source import SourceInfo
+from videos.media.source import Limits, SourceInfo
 
 logger = logging.getLogger(__name__)
 
@@ -45,7 +43,7 @@ answer(*arguments)
 
 
 def examine(path: Path, *, limits: Limits = Limits(), memory: int = MEMORY) -> SourceInfo:  # noqa: B008 (frozen)
-    """What probe() says, or NotPlayable; a file that breaks it breaks nothing else."""
+    """What probe() says, or NotPlayable (LookFailed: the process broke). A file that breaks it breaks nothing else."""
     try:
         path = path.resolve(strict=True)
     except OSError:
@@ -65,14 +63,14 @@ def examine(path: Path, *, limits: Limits = Limits(), memory: int = MEMORY) -> S
         try:
             answer, complaints = process.communicate(timeout=max(0, limits.scan_seconds) + SLACK)
         except subprocess.TimeoutExpired:
-            raise NotPlayable(TOO_MUCH) from None
+            raise LookFailed(TOO_MUCH) from None
         finally:
             process.kill()
     return _read(path, process.returncode, answer, complaints)
 
 
 def _command(path: Path, limits: Limits, memory: int) -> list[str]:
-    videos, packages = Path(__file__).parents[1], Path(av.__file__).parents[1]
+    videos, packages = Path(__file__).parents[1], _packages()
     rules: dict[str, Any] = {
         "parent": os.getpid(),
         "address_space": memory,
@@ -91,6 +89,14 @@ def _command(path: Path, limits: Limits, memory: int) -> list[str]:
     ]
 
 
+def _packages() -> Path:
+    """Where PyAV is, without loading it here: it takes 25 MB, and only the child needs it."""
+    spec = importlib.util.find_spec("av")
+    if spec is None or spec.origin is None:
+        raise MediaError("PyAV is not installed; install the `videos` extra.")
+    return Path(spec.origin).parents[1]
+
+
 def _read(path: Path, returncode: int, answer: bytes, complaints: bytes) -> SourceInfo:
     try:
         said = json.loads(answer)
@@ -101,7 +107,7 @@ def _read(path: Path, returncode: int, answer: bytes, complaints: bytes) -> Sour
             returncode,
             complaints[-2000:].decode(errors="replace").strip(),
         )
-        raise NotPlayable(TOO_MUCH) from None
+        raise LookFailed(TOO_MUCH) from None
     if "refused" in said:
         raise NotPlayable(said["refused"])
     return serial.from_json(SourceInfo, said["found"])
@@ -109,6 +115,8 @@ def _read(path: Path, returncode: int, answer: bytes, complaints: bytes) -> Sour
 
 def answer(path: str, asked: str) -> None:
     """Called in the child."""
+    from videos.media.probe import probe
+
     try:
         said = {"found": serial.to_json(probe(Path(path), limits=Limits(**json.loads(asked))))}
     except NotPlayable as refusal:

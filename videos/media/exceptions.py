@@ -2,6 +2,7 @@
 
 MediaError
 ├── NotPlayable        the source is no video that we can publish; its text is for the uploader
+│   └── LookFailed         the process that looked at it died or hung; most likely because of the file
 ├── FfmpegFailed       ffmpeg ended badly; its last lines are in the text
 │   ├── FfmpegTimedOut     it took too long, or showed no progress
 │   └── FfmpegStopped      we were asked to stop, and stopped it
@@ -20,6 +21,10 @@ class NotPlayable(MediaError):
     def __init__(self, reason: str) -> None:
         super().__init__(reason)
         self.reason = reason
+
+
+class LookFailed(NotPlayable):
+    """The process that looked at the file died or hung. An upload is refused; a job tries again before it gives up."""
 
 
 class FfmpegFailed(MediaError):

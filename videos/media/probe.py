@@ -1,5 +1,7 @@
 """Look at a file that someone uploaded: what it is, or why it cannot be published.
 
+This is for a process of its own (examine.py): the libraries behind PyAV parse whatever the file holds, in this process.
+
 The file is opened with the one demuxer that its first bytes stand for, read once from end to end (packets
 only; nothing but a few first pictures is decoded), and refused with a sentence a person understands.
 """
@@ -22,7 +24,7 @@ from videos.media import containers, rates
 from videos.media.containers import Container
 from videos.media.encryption import is_encrypted
 from videos.media.exceptions import NotPlayable
-from videos.media.source import HDR_TRANSFERS, AudioTrack, SourceInfo, SubtitleTrack, VideoTrack
+from videos.media.source import HDR_TRANSFERS, AudioTrack, Limits, SourceInfo, SubtitleTrack, VideoTrack
 
 # ffmpeg's own complaints about odd files belong to the attempt that hits them, not to the site's log.
 av.logging.set_level(av.logging.PANIC)
@@ -33,17 +35,6 @@ PACKETS_TRIED = 600
 """How far to look for a first picture: a stream may start in the middle of a group."""
 
 SHORTEST = Fraction(1, 100)
-
-
-@dataclass(frozen=True, kw_only=True)
-class Limits:
-    """What is too much."""
-
-    pixels: int = 8192 * 4608
-    side: int = 16384
-    duration: float = 12 * 3600
-    streams: int = 64
-    scan_seconds: float = 600
 
 
 def probe(path: Path, *, limits: Limits = Limits()) -> SourceInfo:  # noqa: B008 (frozen)

@@ -7,6 +7,17 @@ HDR_TRANSFERS = {16: "smpte2084", 18: "arib-std-b67"}
 
 
 @dataclass(frozen=True, kw_only=True)
+class Limits:
+    """What is too much."""
+
+    pixels: int = 8192 * 4608
+    side: int = 16384
+    duration: float = 12 * 3600
+    streams: int = 64
+    scan_seconds: float = 600
+
+
+@dataclass(frozen=True, kw_only=True)
 class VideoTrack:
     """The picture. Times are in seconds on the file's own clock."""
 
