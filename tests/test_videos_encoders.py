@@ -3,23 +3,24 @@
 import os
 from collections.abc import Iterator
 from datetime import timedelta
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 from pytest_django import Settings
 
-from jobs import database, fleet, lifecycle, orchestrator, registry
+from jobs import LeaseLost, database, fleet, lifecycle, orchestrator, registry
 from jobs.models import Attempt, Job, Status, Worker
 from jobs.reconcile import reconcile
 from jobs.testing import run_due_jobs
-from tests.actors import claimed_ids, new_worker, stored
+from tests.actors import claimed_ids, new_worker, race_outcomes, stored
 from tests.conftest import StartManage
 from tests.jobapp import fake_gpu
 from tests.support import wait_until
 from tests.video_site import accept, check_published, clip, current, only_transcode, two_qualities
 from tests.workers import QUICK, wait_for_worker
-from videos import intervening, toolchains
+from videos import generations, intervening, toolchains
 from videos.media import encode
 from videos.media.encoders import ENCODERS
 from videos.media.exceptions import FfmpegFailed
@@ -351,6 +352,21 @@ def test_of_two_workers_that_find_out_one_starts_over(videos_root: Path) -> None
     pin_to(transcode, OTHER)
     run_due_jobs()
     assert list(transcode.video.transcodes.values_list("number", flat=True)) == [1, 2]
+
+
+@pytest.mark.django_db(transaction=True)
+def test_of_two_that_start_over_at_the_same_moment_one_does(videos_root: Path) -> None:
+    transcode = planned(two_qualities())
+    leases = [claimed.lease for claimed in lifecycle.claim(new_worker(types=["videos.encode"]), 2)]
+    outcomes = race_outcomes(
+        [partial(generations.start_over, transcode, reason="gone", lease=lease) for lease in leases]
+    )
+    assert sum(isinstance(outcome, LeaseLost) for outcome in outcomes) == 1
+    assert sum(isinstance(outcome, Transcode) for outcome in outcomes) == 1
+    assert generations.start_over(transcode, reason="gone") is None, "it has ended"
+    assert list(transcode.video.transcodes.values_list("number", flat=True)) == [1, 2]
+    run_due_jobs()
+    check_published(transcode.video)
 
 
 def test_a_worker_whose_ffmpeg_was_replaced_says_so(videos_root: Path, settings: Settings) -> None:

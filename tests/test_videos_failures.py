@@ -342,23 +342,85 @@ def test_with_keeping_them_they_stay_for_a_while(
     assert intervening.retry(video).number == 2
 
 
-def test_a_quality_that_was_left_out_is_made_by_a_new_generation(
-    videos_root: Path, settings: Settings
-) -> None:
+@pytest.fixture
+def without_480p(videos_root: Path, settings: Settings) -> Video:
+    """A video that was published although one of its two qualities had failed."""
     settings.VIDEOS = {**settings.VIDEOS, "CRITICAL_QUALITIES": "360p"}
-    video = accept(two_qualities(50))
+    video = accept(two_qualities())
     with pytest.MonkeyPatch.context() as broken:
         fail_quality(broken, "480p")
         run_all()
-    assert [r.name for r in current(video).renditions.filter(kind="video")] == ["360p"]
+    assert published(video) == ["360p"]
+    return video
+
+
+def published(video: Video) -> list[str]:
+    return [r.name for r in current(video).renditions.filter(kind="video")]
+
+
+def test_a_quality_that_was_left_out_is_made_by_a_new_generation_and_nothing_else_is_encoded(
+    without_480p: Video,
+    encoded: list[tuple[int, tuple[str, ...]]],
+    settings: Settings,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    video, first = without_480p, current(without_480p)
+    files = files_in(storage.generation(first))
+    monkeypatch.setattr(encode, "encode_audio", lambda *args, **kwargs: pytest.fail("the sound was there"))
     with pytest.raises(ActionRefused, match="360p of"):
         intervening.retry_quality(video, "360p")
     intervening.retry_quality(video, "480p")
     with pytest.raises(ActionRefused, match="has not failed"):
         intervening.retry_quality(video, "480p")
     run_all()
-    assert [r.name for r in current(video).renditions.filter(kind="video")] == ["480p", "360p"]
+    assert sorted(encoded) == [(1, ("480p",)), (2, ("480p",))]
+    assert published(video) == ["480p", "360p"]
+    assert files_in(storage.generation(first)) == files
+    settings.VIDEOS = {**settings.VIDEOS, "GENERATION_GRACE": "1ms"}
+    run_due_jobs(ahead=timedelta(hours=2))
+    assert not storage.generation(first).exists()
     check_published(video)
+
+
+def test_what_is_not_whole_any_more_is_encoded_again(
+    without_480p: Video, encoded: list[tuple[int, tuple[str, ...]]]
+) -> None:
+    video = without_480p
+    (storage.generation(current(video)) / "360p" / "seg_00001.m4s").write_bytes(b"damaged")
+    intervening.retry_quality(video, "480p")
+    run_all()
+    assert sorted(encoded) == [(1, ("480p", "360p")), (2, ("480p",))]
+    check_published(video)
+
+
+def test_where_there_are_no_links_files_are_copied(
+    without_480p: Video, encoded: list[tuple[int, tuple[str, ...]]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refused(self: Path, target: Path) -> None:
+        raise OSError(errno.EPERM, "Operation not permitted")
+
+    monkeypatch.setattr(Path, "hardlink_to", refused)
+    intervening.retry_quality(without_480p, "480p")
+    run_all()
+    assert sorted(encoded) == [(1, ("480p",)), (2, ("480p",))]
+    check_published(without_480p)
+
+
+@pytest.mark.parametrize("why", ["other settings", "not to be kept", "a plain retranscode"])
+def test_all_is_encoded_again_where_nothing_fits(
+    without_480p: Video, encoded: list[tuple[int, tuple[str, ...]]], settings: Settings, why: str
+) -> None:
+    if why == "other settings":
+        settings.VIDEOS = {**settings.VIDEOS, "PRESET": "superfast"}
+    elif why == "not to be kept":
+        settings.VIDEOS = {**settings.VIDEOS, "KEEP_COMPLETED_QUALITIES": False}
+    if why == "a plain retranscode":
+        intervening.retranscode(without_480p)
+    else:
+        intervening.retry_quality(without_480p, "480p")
+    run_all()
+    assert sorted(encoded) == [(1, ("480p", "360p")), (2, ("480p", "360p"))]
+    check_published(without_480p)
 
 
 def test_a_replaced_generation_is_left_alone_by_reconcile(videos_root: Path) -> None:

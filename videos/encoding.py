@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from dataclasses import replace
 
-from videos import conf, manifests, toolchains
+from videos import conf, manifests, reusing, toolchains
 from videos.manifests import Manifest
 from videos.media import encode
 from videos.media.encoders import SOFTWARE
@@ -24,7 +24,7 @@ def encode_chunk(bench: Workbench, number: int) -> None:
     """Encode what is missing of a chunk: all qualities from one decode; one by one if that fails, to find which."""
     plan, name = bench.plan, manifests.chunk_name(number)
     there = manifests.intact(bench.generation, name, plan=plan.digest(), parts=())
-    manifest = there or Manifest(plan=plan.digest())
+    manifest = there or reusing.take_over(bench, name) or Manifest(plan=plan.digest())
     missing = [quality for quality in bench.qualities() if quality not in manifest.parts]
     if not missing:
         return
@@ -48,7 +48,9 @@ def encode_audio(bench: Workbench, number: int) -> None:
     parts = tuple(track.folder(bitrate) for bitrate in track.bitrates)
     if manifests.intact(bench.generation, name, plan=plan.digest(), parts=parts):
         return
-    write_audio(bench, plan, number)
+    taken = reusing.take_over(bench, name)
+    if taken is None or not set(parts) <= set(taken.parts):
+        write_audio(bench, plan, number)
 
 
 def write_audio(bench: Workbench, plan: EncodePlan, number: int) -> None:

@@ -23,6 +23,7 @@ def begin(
     with_subtitles: bool,
     redo_subtitles: bool,
     encoder: str = "",
+    based_on: int | None = None,
 ) -> Transcode:
     """The next generation of a video whose row is locked, with its first job, in the caller's transaction."""
     newest = video.transcodes.aggregate(Max("number"))["number__max"] or 0
@@ -33,6 +34,7 @@ def begin(
         with_subtitles=with_subtitles,
         redo_subtitles=redo_subtitles,
         encoder=encoder,
+        based_on=based_on,
     )
     pipeline.start(transcode)
     Video.objects.filter(pk=video.pk).exclude(status=VideoStatus.READY).update(

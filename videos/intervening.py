@@ -31,8 +31,17 @@ LAST_WRITES = timedelta(seconds=10)
 """How long a worker that was told to stop may still write."""
 
 
-def retranscode(video: Video, *, qualities: Sequence[str] = (), subtitles: bool = False) -> Transcode:
-    """Begin a new generation. What is published stays published until the new one is; raises AlreadyTranscoding."""
+def retranscode(
+    video: Video,
+    *,
+    qualities: Sequence[str] = (),
+    subtitles: bool = False,
+    keeping: Transcode | None = None,
+) -> Transcode:
+    """Begin a new generation. What is published stays published until the new one is; raises AlreadyTranscoding.
+
+    All is encoded anew but for what the generation in `keeping` has whole, and would be encoded the same way.
+    """
     chosen = intake.check_qualities(qualities)
 
     def write() -> Transcode:
@@ -48,6 +57,8 @@ def retranscode(video: Video, *, qualities: Sequence[str] = (), subtitles: bool 
             qualities=list(chosen),
             with_subtitles=subtitles or not kept.subtitles.exists(),
             redo_subtitles=subtitles,
+            encoder=keeping.encoder if keeping else "",
+            based_on=keeping.number if keeping and conf.current().keep_completed_qualities else None,
         )
 
     try:
@@ -82,13 +93,14 @@ def retry(video: Video, *, actor: str = "") -> Transcode:
 
 
 def retry_quality(video: Video, quality: str, *, actor: str = "") -> Transcode:
-    """Run one failed quality again. One that was left out of a published video needs a new generation."""
+    """Run one failed quality again. One that was left out of a published video comes with a new generation, which
+    takes over what the published one has."""
     newest: Transcode | None = video.transcodes.order_by("-number").first()
     row = newest.qualities.filter(quality=quality, status=QualityStatus.FAILED).first() if newest else None
     if newest is None or row is None:
         raise ActionRefused(f"{quality} of {video.title!r} has not failed.")
     if newest.status in (TranscodeStatus.PUBLISHED, TranscodeStatus.RETIRED):
-        return retranscode(video, qualities=newest.requested_qualities)
+        return retranscode(video, qualities=newest.requested_qualities, keeping=newest)
     if newest.is_active:
         raise AlreadyTranscoding(video.title, newest.number)
     return retry(video, actor=actor)

@@ -26,7 +26,7 @@ from videos import (
 )
 from videos.artifacts import audio_exists, chunk_exists, is_published, subtitle_exists, thumbnail_exists
 from videos.manifests import Manifest
-from videos.media import ladder
+from videos.media import ladder, thumbnails
 from videos.media.examine import examine
 from videos.media.plan import EncodePlan, make_plan
 from videos.media.source import SourceInfo
@@ -107,8 +107,6 @@ def audio(job: JobContext, transcode_id: int, track: int) -> None:
 )
 def thumbnail(job: JobContext, transcode_id: int) -> None:
     """The poster and the storyboard, from keyframes that are encoded already."""
-    from videos.media import thumbnails  # here, since it brings PyAV, which no web server needs
-
     bench = open_bench(job, transcode_id)
     watch = bench.watch(total=1, step="thumbnails")
     with clear_errors(bench):

@@ -22,6 +22,7 @@ from jobs import database
 from jobs.reconcile import Finding, also_repairs
 from videos import intervening, storage, toolchains
 from videos.exceptions import VideosError
+from videos.media.encoders import SOFTWARE
 from videos.media.finish import MASTER
 from videos.models import Transcode, TranscodeStatus, Video, VideoStatus
 
@@ -34,7 +35,7 @@ SETTLED = timedelta(hours=1)
 @also_repairs
 def repair_videos(dry_run: bool) -> list[Finding]:
     if not dry_run:
-        for transcode in Transcode.objects.active():
+        for transcode in Transcode.objects.active().exclude(encoder=SOFTWARE).defer("plan"):
             toolchains.watch(transcode)  # should whoever did it have failed
     return [*_ready_without_files(dry_run), *_published_but_not_ready(dry_run)]
 
@@ -65,7 +66,7 @@ def _encode_again(transcode: Transcode, gap: str) -> bool:
             unchanged = Video.objects.kept().filter(pk=video.pk, status=VideoStatus.READY, current=transcode)
             if not unchanged.update(status=VideoStatus.PENDING):
                 return False
-            intervening.retranscode(video, qualities=transcode.requested_qualities)
+            intervening.retranscode(video, qualities=transcode.requested_qualities, keeping=transcode)
     except VideosError as refusal:
         log.error("video %s stays as it is: %s", video.pk, refusal)
         return False

@@ -1,7 +1,8 @@
 """A poster, and a storyboard for the player's seek bar, from keyframes that are already encoded.
 
 Every segment of a finished rendition starts with a keyframe, so one picture per segment is decoded and nothing
-else: some milliseconds each. What is decoded is our own, so it happens in this process.
+else: some milliseconds each. What is decoded is our own, so it happens in this process. PyAV is loaded when it is
+needed: web servers ask this module for names only.
 """
 
 import io
@@ -10,9 +11,6 @@ from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
-
-import av
-import av.filter
 
 from videos.media.encode import INIT, Written, segment_name, written
 from videos.media.exceptions import FfmpegStopped, MediaError
@@ -117,6 +115,8 @@ def _some_frames(folder: Path, segment: int) -> list[Any]:
 
 
 def _frames(folder: Path, segment: int) -> Iterator[Any]:
+    import av
+
     data = (folder / INIT).read_bytes() + (folder / segment_name(segment)).read_bytes()
     try:
         with av.open(io.BytesIO(data), mode="r", format="mov") as container:
@@ -132,6 +132,8 @@ def _tile_size(rendition: RenditionPlan) -> tuple[int, int]:
 
 def _tile(pictures: Iterator[Any], width: int, height: int, columns: int, rows: int) -> Any:
     """One sheet of all pictures, side by side."""
+    import av.filter
+
     graph = av.filter.Graph()
     first = next(pictures)
     source = graph.add_buffer(
@@ -153,6 +155,8 @@ def _tile(pictures: Iterator[Any], width: int, height: int, columns: int, rows: 
 
 def _jpeg(picture: Any, *, quality: int) -> bytes:
     """A JPEG file's bytes; quality from 2 (best) to 31."""
+    import av
+
     encoder: Any = av.CodecContext.create("mjpeg", "w")
     encoder.width, encoder.height = picture.width, picture.height
     encoder.pix_fmt = "yuvj420p"

@@ -52,6 +52,10 @@ class Transcode(models.Model):
     text_tracks = models.JSONField(default=list, blank=True, help_text="those of the source, found at probe")
     redo_subtitles = models.BooleanField(default=False, help_text="although there are some already")
 
+    based_on = models.PositiveIntegerField(
+        null=True, blank=True, help_text="the generation whose finished parts are taken over where they fit"
+    )
+
     plan = models.JSONField(null=True, blank=True, help_text="how every chunk is encoded, pinned at probe")
     frames_found = models.IntegerField(
         null=True, blank=True, help_text="set where the source has fewer pictures than planned"
