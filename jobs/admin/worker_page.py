@@ -21,7 +21,7 @@ from django.urls import reverse
 from jobs import database, fleet, live, worker_keys
 from jobs.admin.base import moment
 from jobs.admin.log import log_rows
-from jobs.models import Attempt, Job, Worker, WorkerKind, WorkerStatus
+from jobs.models import Attempt, Job, Worker, WorkerKey, WorkerKind, WorkerStatus
 from jobs.processes import Host
 
 HISTORY_SHOWN = 30
@@ -237,18 +237,28 @@ def issue_key(admin: Any, request: HttpRequest, worker_id: str) -> HttpResponse:
     lifetime = request.POST.get("lifetime", "")
     if lifetime not in LIFETIMES or worker.kind != WorkerKind.REMOTE:
         return HttpResponse("No key can be issued like that.", status=400, content_type="text/plain")
-    newest = worker.keys.aggregate(Max("pk"))["pk__max"] or 0
-    if request.POST.get("newest_key") != str(newest):
+    issued = _issue_once(worker, request, lifetime)
+    if issued is None:
         admin.message_user(
             request,
             "No further key was issued: this form has been sent before. If you did not see its key, revoke it.",
             messages.WARNING,
         )
         return redirect(address_of(admin, worker.pk))
-    record, key = worker_keys.issue(worker, actor=request.user.get_username(), lifetime=LIFETIMES[lifetime])
+    record, key = issued
     log_rows(request, Worker, [worker.pk], f"issued key {record}", {worker.pk: worker.name})
     admin.message_user(request, f"The key {record} of {worker.name} was issued.", messages.SUCCESS)
     return show(admin, request, worker.pk, new_key=key)
+
+
+def _issue_once(worker: Worker, request: HttpRequest, lifetime: str) -> tuple[WorkerKey, str] | None:
+    """None: the form that was sent has been used, perhaps at this very moment."""
+    with database.atomic():
+        Worker.objects.select_for_update().get(pk=worker.pk)
+        newest = worker.keys.aggregate(Max("pk"))["pk__max"] or 0
+        if request.POST.get("newest_key") != str(newest):
+            return None
+        return worker_keys.issue(worker, actor=request.user.get_username(), lifetime=LIFETIMES[lifetime])
 
 
 def revoke_key(admin: Any, request: HttpRequest, worker_id: str) -> HttpResponse:
