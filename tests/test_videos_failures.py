@@ -206,7 +206,7 @@ def test_a_full_disk_is_a_clear_failure(videos_root: Path, monkeypatch: pytest.M
     assert video.status == VideoStatus.PENDING
 
 
-@pytest.mark.parametrize("stage", sorted(pipeline.critical_types()))
+@pytest.mark.parametrize("stage", [stage.type for stage in pipeline.in_order() if stage.critical])
 def test_a_retranscode_that_fails_at_any_stage_leaves_the_published_version_as_it_was(
     videos_root: Path, break_stage: Callable[[str], None], stage: str
 ) -> None:
