@@ -23,7 +23,7 @@ from videos import live_topics
 from videos.admin import filters, upload, video_page
 from videos.admin.verbs import ON_A_SELECTION, PURGE, Order, Verb, situation_of
 from videos.exceptions import VideosError
-from videos.models import Transcode, Video
+from videos.models import Transcode, Video, Visibility
 from videos.pictures import POSTER, picture_url
 from videos.templatetags.videos_pages import clock
 
@@ -44,7 +44,7 @@ def _action(verb: Verb) -> Action:
 
 @admin.register(Video)
 class VideoAdmin(admin.ModelAdmin):  # type: ignore[type-arg]
-    list_display = ("film", "channel", "state", "progress", "visibility", "length", "created")
+    list_display = ("film", "state", "progress", "created")
     list_display_links = None
     list_filter = (
         filters.StatusFilter,
@@ -120,6 +120,8 @@ class VideoAdmin(admin.ModelAdmin):  # type: ignore[type-arg]
     @admin.display(description="video", ordering="title")
     def film(self, video: Video) -> SafeString:
         poster = picture_url(video, POSTER) if video.deleted_at is None else ""
+        hidden = "" if video.visibility == Visibility.PUBLIC else video.visibility
+        facts = [video.channel.name, clock(video.duration), hidden, "in the bin" if video.deleted_at else ""]
         still = format_html('<img src="{}" alt="" loading="lazy">', poster) if poster else ""
         return format_html(
             '<a class="v-film" href="{}"><span class="v-still">{}</span><span><strong>{}</strong>'
@@ -127,7 +129,7 @@ class VideoAdmin(admin.ModelAdmin):  # type: ignore[type-arg]
             video_page.address_of(self, video.pk),
             still,
             video.title,
-            "in the bin" if video.deleted_at else f"/v/{video.slug}/",
+            " · ".join(fact for fact in facts if fact),
         )
 
     @admin.display(description="status", ordering="status")
@@ -145,10 +147,6 @@ class VideoAdmin(admin.ModelAdmin):  # type: ignore[type-arg]
             bar=bar(running.progress_percent if running else 0, f"video.{video.pk}.percent"),
             error=video.error_message[:300],
         )
-
-    @admin.display(description="length", ordering="duration")
-    def length(self, video: Video) -> str:
-        return clock(video.duration) or "–"
 
     @admin.display(description="uploaded", ordering="created_at")
     def created(self, video: Video) -> str:

@@ -22,6 +22,9 @@ const exchange = async (generation) => {
   player = show();
 };
 
+// What a form does may take the files away that the player is about to fetch; another page comes anyway.
+document.addEventListener("submit", (event) => event.defaultPrevented || player?.stop());
+
 document.addEventListener("live", ({ detail }) => {
   if (!page) return;
   const name = `video.${page.dataset.video}`;
