@@ -148,15 +148,19 @@ def _floor(at: datetime, size: timedelta) -> datetime:
 
 def read_history(span: timedelta) -> History:
     """What ended within this span: counted minutes, and what has ended since."""
-    (now, attempt, still_open, newest), *_ = database.fetch(
+    # Rows are counted, not numbers: those have gaps.
+    above_mark = "id > coalesce((SELECT attempt FROM jobs_countingmark), 0)"
+    (now, attempt, still_open, newest, fresh), *_ = database.fetch(
         f"""
         SELECT {database.now_sql()}, (SELECT attempt FROM jobs_countingmark),
-               (SELECT still_open FROM jobs_countingmark), (SELECT max(id) FROM jobs_attempt)
+               (SELECT still_open FROM jobs_countingmark), (SELECT max(id) FROM jobs_attempt),
+               (SELECT count(*) FROM (SELECT id FROM jobs_attempt WHERE {above_mark} ORDER BY id
+                                      LIMIT {FRESH + 1}) AS fresh)
         """
     )
     now = moment(now)
     above, newest = attempt or 0, newest or 0
-    is_behind = newest - above > FRESH
+    is_behind = fresh > FRESH
     looked, params = _looked(above, above if is_behind else newest, _numbers(still_open))
     since = Minute._meta.get_field("at").get_db_prep_value(now - span, database.connection())
     rows = database.fetch(
