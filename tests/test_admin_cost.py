@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterator
-from typing import Any
-
 import pytest
-from django.db import connection, transaction
+from django.db import connection
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
@@ -19,6 +15,7 @@ from jobs.models import Status, Worker
 from tests.actors import new_worker
 from tests.admin_pages import client_of
 from tests.full_tables import fill_tables
+from tests.plans import nodes, plan_of
 
 pytestmark = pytest.mark.django_db
 
@@ -97,21 +94,6 @@ def queries_of(client: Client, address: str) -> list[str]:
 def test_a_page_takes_few_queries(viewer: Client, pages: list[str]) -> None:
     counts = {address: len(queries_of(viewer, address)) for address in pages}
     assert {address: count for address, count in counts.items() if count > MOST_QUERIES} == {}
-
-
-def plan_of(sql: str) -> dict[str, Any]:
-    with transaction.atomic(), connection.cursor() as cursor:
-        cursor.execute(f"EXPLAIN (ANALYZE, FORMAT JSON) {sql.replace('%', '%%')}")
-        answer = cursor.fetchone()[0]
-        transaction.set_rollback(True)
-    plan: dict[str, Any] = (json.loads(answer) if isinstance(answer, str) else answer)[0]["Plan"]
-    return plan
-
-
-def nodes(plan: dict[str, Any]) -> Iterator[dict[str, Any]]:
-    yield plan
-    for child in plan.get("Plans", []):
-        yield from nodes(child)
 
 
 def about_jobs(statements: list[str]) -> list[str]:

@@ -1,7 +1,5 @@
 """What a claim costs: neither a backlog, nor paused types, nor jobs of tomorrow make it dearer."""
 
-import json
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -12,6 +10,7 @@ from jobs import HIGH, LOW, enqueue_many, lifecycle
 from jobs.models import JobTypeState, Worker
 from tests.actors import new_worker
 from tests.conftest import Declare
+from tests.plans import nodes, plan_of
 
 pytestmark = pytest.mark.django_db
 
@@ -27,22 +26,6 @@ def statements_of_a_claim(worker: Worker, n: int = 10) -> list[str]:
     statements = [query["sql"] for query in queries.captured_queries if "jobs_job" in query["sql"]]
     assert statements
     return statements
-
-
-def plan_of(sql: str) -> dict[str, Any]:
-    """PostgreSQL's plan with what its execution touched; the execution is undone."""
-    with transaction.atomic(), connection.cursor() as cursor:
-        cursor.execute(f"EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) {sql.replace('%', '%%')}")
-        answer = cursor.fetchone()[0]
-        transaction.set_rollback(True)
-    plan: dict[str, Any] = (json.loads(answer) if isinstance(answer, str) else answer)[0]["Plan"]
-    return plan
-
-
-def nodes(plan: dict[str, Any]) -> Iterator[dict[str, Any]]:
-    yield plan
-    for child in plan.get("Plans", []):
-        yield from nodes(child)
 
 
 def pages_touched_by_a_claim(worker: Worker) -> int:

@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterator
-from typing import Any
-
 import pytest
 from django.contrib.auth.models import Permission, User
-from django.db import connection, transaction
+from django.db import connection
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
 
@@ -17,6 +13,7 @@ from jobs.dashboard import depth
 from jobs.dashboard.topics import dashboard_topics
 from tests.actors import new_worker
 from tests.full_tables import fill_tables
+from tests.plans import nodes, plan_of
 
 pytestmark = pytest.mark.django_db
 
@@ -69,21 +66,6 @@ def queries_of_the_stream() -> list[str]:
 @pytest.mark.parametrize("address", PAGES)
 def test_a_page_takes_few_queries(viewer: Client, address: str) -> None:
     assert len(queries_of(viewer, address)) <= MOST_QUERIES
-
-
-def plan_of(sql: str) -> dict[str, Any]:
-    with transaction.atomic(), connection.cursor() as cursor:
-        cursor.execute(f"EXPLAIN (ANALYZE, FORMAT JSON) {sql.replace('%', '%%')}")
-        answer = cursor.fetchone()[0]
-        transaction.set_rollback(True)
-    plan: dict[str, Any] = (json.loads(answer) if isinstance(answer, str) else answer)[0]["Plan"]
-    return plan
-
-
-def nodes(plan: dict[str, Any]) -> Iterator[dict[str, Any]]:
-    yield plan
-    for child in plan.get("Plans", []):
-        yield from nodes(child)
 
 
 def selects(statements: list[str]) -> list[str]:
