@@ -4,6 +4,8 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
 
 from jobs import LOW, NORMAL, enqueue, lifecycle, orchestrator, workflow
 from jobs.exceptions import TransitionRefused
@@ -109,6 +111,16 @@ def test_a_retry_keeps_the_error_in_the_attempts_and_begins_anew_otherwise() -> 
     attempt = Attempt.objects.get(job_id=job_id)
     assert (attempt.error, attempt.traceback) == ("no such file", "Traceback …")
     assert claim_one().lease.token > lease.token
+
+
+def test_a_retry_of_many_takes_as_many_statements_as_one_of_few() -> None:
+    statements = []
+    for number in (2, 50):
+        jobs = [cancelled() for _ in range(number)]
+        with CaptureQueriesContext(connection) as queries:
+            assert sorted(lifecycle.retry(jobs)) == sorted(jobs)
+        statements.append(len(queries))
+    assert statements[0] == statements[1]
 
 
 @pytest.mark.parametrize("make", [waiting, blocked, pending, processing, completed])

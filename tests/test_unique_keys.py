@@ -79,6 +79,15 @@ def test_two_jobs_with_the_same_key_cannot_both_be_retried() -> None:
     assert {status_of(job) for job in jobs} == {Status.FAILED}
 
 
+def test_a_retry_of_many_names_the_one_whose_key_was_taken() -> None:
+    old = [enqueue("tests.noop", unique_key=f"k{n}") for n in range(3)]
+    lifecycle.cancel([job.id for job in old])
+    enqueue("tests.noop", unique_key="k1")
+    with pytest.raises(UniqueKeyTaken, match=old[1].id):
+        lifecycle.retry([job.id for job in old])
+    assert {status_of(job) for job in old} == {Status.CANCELLED}
+
+
 def test_the_database_itself_refuses_a_second_active_job_with_the_key() -> None:
     enqueue("tests.noop", unique_key="k")
     with pytest.raises(IntegrityError), transaction.atomic():

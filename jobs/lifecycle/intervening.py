@@ -54,8 +54,7 @@ def retry(job_ids: Collection[str] | str, *, actor: str = "") -> list[str]:
                 for row in lock(_as_list(job_ids)).values()
                 if row.status in (Status.FAILED, Status.CANCELLED)
             ]
-            for row in rows:
-                _put_back(row)
+            _put_back([row.id for row in rows])
             Event.record([row.id for row in rows], Kind.RETRIED, actor=actor)
             edges = orchestrator.edges_of([row.id for row in rows])
             orchestrator.refuse_if_doomed(edges)
@@ -70,14 +69,20 @@ def retry(job_ids: Collection[str] | str, *, actor: str = "") -> list[str]:
     return database.when_unlocked(write)
 
 
-def _put_back(row: LockedJob) -> None:
+def _put_back(job_ids: list[str]) -> None:
+    """In one statement; where a unique key is taken, one by one, to say whose."""
     try:
         with database.atomic():
-            Job.objects.filter(pk=row.id).update(**orchestrator.AFRESH, status=Status.PENDING, run_at=Now())
+            Job.objects.filter(pk__among=job_ids).update(
+                **orchestrator.AFRESH, status=Status.PENDING, run_at=Now()
+            )
     except IntegrityError:
-        raise UniqueKeyTaken(
-            f"Job {row.id}: another active job has the same unique key; wait for it or cancel it first."
-        ) from None
+        if len(job_ids) == 1:
+            raise UniqueKeyTaken(
+                f"Job {job_ids[0]}: another active job has the same unique key; wait for it or cancel it first."
+            ) from None
+        for job_id in job_ids:
+            _put_back([job_id])
 
 
 def discard(job_ids: Collection[str] | str) -> int:
