@@ -7,6 +7,7 @@ up with every commit. Behind a pooler that knows no LISTEN: the clock.
 from __future__ import annotations
 
 import contextlib
+import math
 import os
 import select
 import time
@@ -31,9 +32,12 @@ class Alarm:
         with contextlib.suppress(OSError):  # full: it is ringing already; closed: nobody waits
             os.write(self._writer, b"!")
 
-    def wait(self, seconds: float, *others: Any) -> bool:
+    def wait(self, seconds: float, *others: int) -> bool:
         """Until it rings, another file has something to read, or the time is over. True: it was another file."""
-        readable, _, _ = select.select([self._reader, *others], [], [], seconds)
+        poll = select.poll()  # select() knows no file beyond the 1,024th, and each open page is one
+        for file in (self._reader, *others):
+            poll.register(file, select.POLLIN)
+        readable = {file for file, _ in poll.poll(math.ceil(seconds * 1000))}
         if self._reader in readable:
             with contextlib.suppress(BlockingIOError):
                 os.read(self._reader, 4096)
