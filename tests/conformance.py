@@ -128,8 +128,7 @@ def _packets(container: Any, stream: Any) -> Decoded:
 
 
 def _decode_picture(container: Any, stream: Any) -> Decoded:
-    extradata = bytes(stream.codec_context.extradata)
-    found = Decoded([], [], [], [], [], codec=f"avc1.{extradata[1:4].hex()}", flash_times=[])
+    found = Decoded([], [], [], [], [], codec=_picture_codec(stream), flash_times=[])
     lit = False
     for frame in container.decode(stream):
         time = frame.pts * frame.time_base
@@ -143,6 +142,16 @@ def _decode_picture(container: Any, stream: Any) -> Decoded:
             found.flash_times.append(time)
         lit = light
     return found
+
+
+def _picture_codec(stream: Any) -> str:
+    """The name in CODECS, from what ffmpeg has read."""
+    tag, extradata = stream.codec_context.codec_tag, bytes(stream.codec_context.extradata)
+    if tag == "avc1":
+        return f"avc1.{extradata[1:4].hex()}"
+    if tag == "hvc1" and extradata[1:12].hex() == "01" + "60000000" + "900000000000":  # Main, progressive
+        return f"hvc1.1.6.L{extradata[12]}.90"
+    return f"? {tag} {stream.profile} {extradata[:12].hex()}"
 
 
 def luma(frame: Any) -> "np.ndarray[Any, Any]":

@@ -10,7 +10,7 @@ import pytest
 
 from tests import conformance
 from tests.media_clips import make_clip, transcode
-from videos.media import boxes, finish, verify
+from videos.media import boxes, finish, headers, verify
 from videos.media.boxes import Sample
 from videos.media.exceptions import NotConformant
 from videos.media.plan import EncodePlan
@@ -201,7 +201,7 @@ def test_boxes_are_read_as_they_were_written() -> None:
 @pytest.mark.parametrize("data", [b"", b"\x00\x00\x00\x07moov", b"\x00\x00\x10\x00moof", b"\xff" * 40])
 def test_nonsense_instead_of_boxes(data: bytes) -> None:
     with pytest.raises(boxes.BadBoxes):
-        boxes.track_header(data)
+        headers.track_header(data)
 
 
 def test_the_zero_of_the_programme_makes_every_offset_positive(good: tuple[Path, EncodePlan]) -> None:

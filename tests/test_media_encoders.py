@@ -1,4 +1,4 @@
-"""Encoders on a GPU: used only after a real test encode, and told everything that the joins depend on."""
+"""Encoders: on a GPU only after a real test encode; all told everything that the joins depend on; any codec."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
@@ -8,12 +8,14 @@ from pathlib import Path
 import pytest
 
 from tests import conformance
-from tests.jobapp import fake_gpu
+from tests.jobapp import fake_gpu, hevc
 from tests.media_clips import binary, encode_all, make_clip, plan_for
-from videos.media import finish
+from videos.media import finish, verify
+from videos.media.boxes import BadBoxes
 from videos.media.commands import chunk_arguments
 from videos.media.encoders import ENCODERS, Encoder, hardware_names, libx264, on_the_grid
 from videos.media.ffmpeg import RunLimits
+from videos.media.headers import track_header
 from videos.media.plan import EncodePlan
 from videos.media.trial import try_out
 
@@ -100,7 +102,7 @@ def test_drivers_may_open_their_files_and_reserve_addresses() -> None:
 
 def test_what_gpus_are_told_gives_exact_joins(tmp_path: Path) -> None:
     """The options they share (forced keyframes, no B-frames), with the one encoder that is here."""
-    ENCODERS[fake_gpu.NAME] = Encoder(name=fake_gpu.NAME, arguments=fake_gpu.arguments, hardware=True)
+    ENCODERS[fake_gpu.NAME] = fake_gpu.LIBX264
     source, plan = planned(tmp_path, fake_gpu.NAME)
     assert on_the_grid(plan)[0] in fake_gpu.arguments(plan, plan.renditions[0])
     assert "-bf" in libx264(plan, plan.renditions[0])
@@ -108,3 +110,19 @@ def test_what_gpus_are_told_gives_exact_joins(tmp_path: Path) -> None:
     encode_all(plan, source, out)
     finish.write_playlists(plan, out)
     conformance.check(out, plan)
+
+
+def test_another_codec_is_one_entry(tmp_path: Path) -> None:
+    ENCODERS[hevc.LIBX265.name] = hevc.LIBX265
+    assert try_out(hevc.LIBX265.name, ffmpeg_binary=binary()).works
+    source, plan = planned(tmp_path, hevc.LIBX265.name)
+    out = tmp_path / "out"
+    done = encode_all(plan, source, out)
+    finish.write_playlists(plan, out)
+    verify.verify(plan, out, files=[file for part in done for file in part.files])
+    conformance.check(out, plan, sync=True)
+    assert (out / "master.m3u8").read_text().count('CODECS="hvc1.1.6.L') == len(plan.renditions)
+    assert encode_all(plan, source, tmp_path / "again") == done, "the same bytes on every worker"
+    del ENCODERS[hevc.LIBX265.name]
+    with pytest.raises(BadBoxes, match="hvc1"):
+        track_header((out / plan.renditions[0].name / "init.mp4").read_bytes())

@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Iterator
+from dataclasses import replace
 from datetime import timedelta
 from functools import partial
 from pathlib import Path
@@ -16,11 +17,11 @@ from jobs.reconcile import reconcile
 from jobs.testing import run_due_jobs
 from tests.actors import claimed_ids, new_worker, race_outcomes, stored
 from tests.conftest import StartManage
-from tests.jobapp import fake_gpu
+from tests.jobapp import fake_gpu, hevc
 from tests.support import wait_until
 from tests.video_site import accept, check_published, clip, current, only_transcode, two_qualities
 from tests.workers import QUICK, wait_for_worker
-from videos import generations, intervening, toolchains
+from videos import generations, intervening, storage, toolchains
 from videos.media import encode
 from videos.media.encoders import ENCODERS
 from videos.media.exceptions import FfmpegFailed
@@ -163,6 +164,18 @@ def test_what_it_encodes_is_conformant(gpu: Settings) -> None:
     assert current(video).encoder == fake_gpu.NAME
     rows = current(video).qualities.filter(quality__in=["480p", "360p"])
     assert set(rows.values_list("segments_completed", flat=True)) == {4}
+
+
+def test_another_codec_goes_all_the_way(videos_root: Path, settings: Settings) -> None:
+    """As if on a GPU: that is how an encoder other than libx264 is chosen."""
+    fake_gpu.install(replace(hevc.LIBX265, hardware=True))
+    settings.VIDEOS = {**settings.VIDEOS, "HARDWARE_ENCODERS": "libx265"}
+    video = accept(two_qualities())
+    run_due_jobs()
+    check_published(video)
+    codecs = current(video).renditions.filter(kind="video").values_list("codecs", flat=True)
+    assert [name.startswith("hvc1.1.6.L") for name in codecs] == [True, True]
+    assert (storage.generation(current(video)) / "poster.jpg").stat().st_size > 0
 
 
 # -- a GPU that is gone ----------------------------------------------------------------------------------------------

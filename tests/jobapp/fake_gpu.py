@@ -13,8 +13,12 @@ def arguments(plan: EncodePlan, rendition: RenditionPlan) -> list[str]:
     return [*libx264(plan, rendition), *on_the_grid(plan)]
 
 
-def install() -> None:
+LIBX264 = Encoder(name=NAME, arguments=arguments, hardware=True)
+
+
+def install(encoder: Encoder = LIBX264) -> None:
     """Known from now on; used only where VIDEOS["HARDWARE_ENCODERS"] names it."""
-    ENCODERS[NAME] = Encoder(name=NAME, arguments=arguments, hardware=True)
+    ENCODERS[encoder.name] = encoder
     kind = registry.get(ENCODE)
-    job_type(CHUNK_TYPE, requires=[NAME], artifact=kind.artifact, per_worker=CHUNKS_ON_A_GPU)(kind.handler)
+    name = f"{ENCODE}.{encoder.name}"
+    job_type(name, requires=[encoder.name], artifact=kind.artifact, per_worker=CHUNKS_ON_A_GPU)(kind.handler)

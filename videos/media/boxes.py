@@ -196,65 +196,6 @@ def _read_run(data: Data, trun: Box, base: int, defaults: _Defaults, into: list[
     return offset
 
 
-@dataclass(frozen=True)
-class TrackHeader:
-    """What an initialisation segment says about its track."""
-
-    timescale: int
-    codec: str
-    """As in HLS's CODECS, for example "avc1.64001f" or "mp4a.40.2"."""
-    width: int
-    height: int
-    sample_rate: int
-    channels: int
-
-
-def track_header(data: Data) -> TrackHeader:
-    """Read the one track of an initialisation segment."""
-    mdia = need(data, "moov/trak/mdia")
-    mdhd = need(data, "mdhd", mdia.body, mdia.end)
-    (timescale,) = struct.unpack_from(">I", data, mdhd.body + (20 if data[mdhd.body] == 1 else 12))
-    stsd = need(data, "minf/stbl/stsd", mdia.body, mdia.end)
-    entry = next(boxes(data, stsd.body + 8, stsd.end), None)
-    if entry is None:
-        raise BadBoxes("the track has no sample description")
-    if entry.kind in (b"avc1", b"avc3"):
-        width, height = struct.unpack_from(">HH", data, entry.body + 24)
-        avcc = need(data, "avcC", entry.body + 78, entry.end)
-        codec = f"{entry.kind.decode()}.{data[avcc.body + 1 : avcc.body + 4].hex()}"
-        return TrackHeader(timescale, codec, width, height, 0, 0)
-    if entry.kind == b"mp4a":
-        channels, _, _, _, rate = struct.unpack_from(">HHHHI", data, entry.body + 16)
-        esds = need(data, "esds", entry.body + 28, entry.end)
-        return TrackHeader(timescale, _aac_codec(data[esds.body + 4 : esds.end]), 0, 0, rate >> 16, channels)
-    raise BadBoxes(f"the sample description is {entry.kind!r}, which we never write")
-
-
-def _aac_codec(descriptors: bytes) -> str:
-    """RFC 6381's name, from the object type and the first five bits of the decoder's configuration."""
-    at, object_type = 0, 0x40
-    while at < len(descriptors):
-        tag = descriptors[at]
-        at += 1
-        size = 0
-        while at < len(descriptors):
-            byte = descriptors[at]
-            at += 1
-            size = size << 7 | byte & 0x7F
-            if not byte & 0x80:
-                break
-        if tag == 3:  # ES descriptor: its children follow
-            at += 3
-        elif tag == 4:  # decoder configuration
-            object_type = descriptors[at]
-            at += 13
-        elif tag == 5 and size:
-            return f"mp4a.{object_type:02x}.{descriptors[at] >> 3}"
-        else:
-            at += size
-    return f"mp4a.{object_type:02x}"
-
-
 # Writing
 
 

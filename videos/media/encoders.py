@@ -1,4 +1,4 @@
-"""The encoders of the picture: one entry each, with what ffmpeg is told.
+"""The encoders of the picture: one entry each, with what ffmpeg is told and the codec that comes out.
 
 All must give closed groups of exactly one segment; segments.py refuses anything else. libx264 gives the same bytes on
 every machine. The others need a GPU, give other bytes each time, and are used only where trial.py has seen them encode.
@@ -16,11 +16,27 @@ DRIVERS_ADDRESS_SPACE = 1 << 46
 
 
 @dataclass(frozen=True, kw_only=True)
+class Codec:
+    """A format of the picture: how an MP4 says that it holds it, and what playlists call it."""
+
+    entry: str
+    """The kind of its sample description."""
+    configuration: str
+    """The box in there that is for decoders."""
+    name: Callable[[bytes], str]
+    """From what that box holds to the name in CODECS (RFC 6381)."""
+
+
+H264 = Codec(entry="avc1", configuration="avcC", name=lambda avcc: f"avc1.{avcc[1:4].hex()}")
+
+
+@dataclass(frozen=True, kw_only=True)
 class Encoder:
     """How an encoder is told what the plan says."""
 
     name: str
     arguments: Callable[[EncodePlan, RenditionPlan], list[str]]
+    codec: Codec = H264
     hardware: bool = False
     devices: str = ""
     """A pattern of device files, one of which it must be given; empty: it finds its device itself."""
@@ -40,6 +56,7 @@ class Encoder:
 
 
 def _rate_control(plan: EncodePlan, rendition: RenditionPlan, *, level: str) -> list[str]:
+    """Profile and level are H.264's."""
     return [
         *("-profile:v", rendition.profile, "-level:v", level, "-g", str(plan.segment_frames)),
         *("-b:v", str(rendition.bitrate), "-maxrate", str(rendition.maxrate)),
@@ -114,3 +131,7 @@ ENCODERS = {
 
 def hardware_names() -> list[str]:
     return [encoder.name for encoder in ENCODERS.values() if encoder.hardware]
+
+
+def codecs() -> set[Codec]:
+    return {encoder.codec for encoder in ENCODERS.values()}

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from videos.media import boxes, playlists
 from videos.media.encode import INIT, segment_name
+from videos.media.headers import track_header
 from videos.media.plan import AudioPlan, EncodePlan
 from videos.media.playlists import Captions, Rendition, Segment, Sound, Variant
 
@@ -16,7 +17,7 @@ MASTER = "master.m3u8"
 
 def read_rendition(folder: Path, *, segments: int, frame_rate: Fraction = Fraction(0)) -> Rendition:
     """What is in a rendition's folder: codec, sizes and durations from the media itself."""
-    header = boxes.track_header((folder / INIT).read_bytes())
+    header = track_header((folder / INIT).read_bytes())
     found = []
     for number in range(1, segments + 1):
         path = folder / segment_name(number)

@@ -14,6 +14,7 @@ from videos.media.boxes import BadBoxes
 from videos.media.encode import INIT, Written, segment_name
 from videos.media.exceptions import NotConformant
 from videos.media.finish import MASTER, PLAYLIST
+from videos.media.headers import track_header
 from videos.media.plan import AAC_FRAME, SAMPLE_RATE, EncodePlan, RenditionPlan
 
 HALF_MICROSECOND = Fraction(1, 2_000_000)
@@ -57,7 +58,7 @@ def check_files(folder: Path, files: Iterable[Written]) -> list[str]:
 def check_picture(plan: EncodePlan, rendition: RenditionPlan, folder: Path) -> Iterator[str]:
     """Every frame in its place, every segment with one keyframe, which comes first."""
     try:
-        header = boxes.track_header((folder / INIT).read_bytes())
+        header = track_header((folder / INIT).read_bytes())
     except (OSError, BadBoxes) as error:
         yield f"{folder.name}/{INIT}: {error}"
         return
@@ -87,7 +88,7 @@ def check_picture(plan: EncodePlan, rendition: RenditionPlan, folder: Path) -> I
 def check_sound(plan: EncodePlan, folder: Path) -> Iterator[str]:
     """Every AAC frame in its place."""
     try:
-        header = boxes.track_header((folder / INIT).read_bytes())
+        header = track_header((folder / INIT).read_bytes())
     except (OSError, BadBoxes) as error:
         yield f"{folder.name}/{INIT}: {error}"
         return
@@ -148,7 +149,7 @@ def check_playlist(folder: Path, segments: int) -> Iterator[str]:
     name = f"{folder.name}/{PLAYLIST}"
     try:
         listed = playlists.parse_media((folder / PLAYLIST).read_text(encoding="utf-8"))
-        header = boxes.track_header((folder / INIT).read_bytes())
+        header = track_header((folder / INIT).read_bytes())
     except (OSError, ValueError, BadBoxes) as error:
         yield f"{name}: {error}"
         return
@@ -182,8 +183,7 @@ def check_master(plan: EncodePlan, folder: Path, chosen: Sequence[RenditionPlan]
             yield f"{MASTER}: {uri} has {len(sounds)} sound tracks"
         try:
             real = {
-                boxes.track_header((folder / path).with_name(INIT).read_bytes()).codec
-                for path in (uri, *sounds)
+                track_header((folder / path).with_name(INIT).read_bytes()).codec for path in (uri, *sounds)
             }
         except (OSError, BadBoxes):
             continue  # reported with the media
