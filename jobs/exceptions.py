@@ -105,10 +105,14 @@ class PermanentFailure(Exception):
 
 
 class RetryLater(Exception):
-    """Raised by a handler: try again after this delay, in place of the usual backoff."""
+    """Raised by a handler: try again after this delay, in place of the usual backoff.
 
-    def __init__(self, delay: timedelta | float, reason: str = "") -> None:
+    With counted=False the attempt is given back: this was not the moment, or not the worker, and no fault of the job.
+    """
+
+    def __init__(self, delay: timedelta | float, reason: str = "", *, counted: bool = True) -> None:
         self.delay = delay if isinstance(delay, timedelta) else timedelta(seconds=delay)
+        self.counted = counted
         super().__init__(reason or f"retry in {self.delay}")
 
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import random
 import time
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from importlib.metadata import PackageNotFoundError, version
 from itertools import count
-from typing import Any
+from typing import Any, TypeVar
 
 from django.db import IntegrityError
 from django.db.models.functions import Now
@@ -17,6 +18,10 @@ from jobs import conf, database, processes, wakeup
 from jobs.exceptions import UnknownWorker, WorkerNameTaken
 from jobs.lifecycle.recovering import recover_lost
 from jobs.models import JobTypeState, Worker, WorkerStatus
+
+F = TypeVar("F", bound=Callable[[Collection[str]], Iterable[str]])
+
+log = logging.getLogger("jobs.worker")
 
 _NAME_PATIENCE = 15.0
 """Seconds that a restarted worker waits for its own name, while PostgreSQL finds out that its predecessor is dead."""
@@ -27,6 +32,27 @@ def current_version() -> str:
         return version("sprocket-queue")
     except PackageNotFoundError:
         return "source"
+
+
+_finders: list[Callable[[Collection[str]], Iterable[str]]] = []
+
+
+def finds_capabilities(finder: F) -> F:
+    """Register the decorated function: it is called when a worker registers in its process, with the names of the job
+    types that it handles, and returns capabilities that it has beside those it was started with.
+
+    Put it where it is imported at start-up: in job_types.py, or from AppConfig.ready().
+    """
+    _finders.append(finder)
+    return finder
+
+
+def _found(job_types: Collection[str]) -> Iterator[str]:
+    for finder in _finders:
+        try:
+            yield from finder(job_types)
+        except Exception:  # it may have other work to do
+            log.exception("%s.%s cannot find out what this worker can do", finder.__module__, finder.__name__)
 
 
 def register(
@@ -55,7 +81,7 @@ def register(
             raise WorkerNameTaken(name or here.name)
         break
     worker.job_types = sorted(job_types)
-    worker.capabilities = sorted(capabilities)
+    worker.capabilities = sorted({*capabilities, *_found(job_types)})
     worker.concurrency = concurrency
     worker.save(update_fields=["job_types", "capabilities", "concurrency"])
     JobTypeState.objects.bulk_create([JobTypeState(name=t) for t in worker.job_types], ignore_conflicts=True)

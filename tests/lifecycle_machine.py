@@ -166,7 +166,7 @@ class Lifecycle(RuleBasedStateMachine):
     @if_running
     @rule(
         claimed=a_lease(live=True),
-        how=st.sampled_from(["complete", "fail", "release", "progress", "give_up", "add_child"]),
+        how=st.sampled_from(["complete", "fail", "release", "progress", "give_up", "put_off", "add_child"]),
     )
     def report(self, claimed: ClaimedJob, how: str) -> None:
         lease, twin = claimed.lease, self.model.jobs[claimed.lease.job_id]
@@ -182,6 +182,11 @@ class Lifecycle(RuleBasedStateMachine):
         elif how == "add_child":
             child = JobContext(claimed, report=lambda report: None).add(PLAIN, max_attempts=2)
             self.model.add(Twin(child.id, PLAIN, max_attempts=2))
+        elif how == "put_off":
+            failure = FailureReport("RetryLater", "not here", retry_in=timedelta(hours=1), counted=False)
+            for _ in range(2):  # its answer got lost
+                assert lifecycle.fail(lease, failure) == "waiting"
+            self.model.put_off(twin)
         else:
             self.model.fail(twin, permanent=how == "give_up")
             failure = FailureReport("ValueError", "no", permanent=how == "give_up")

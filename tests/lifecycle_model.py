@@ -105,6 +105,11 @@ class Model:
         job.attempts -= 1
         self._leave(job, "pending", "released")
 
+    def put_off(self, job: Twin) -> None:
+        job.attempts -= 1
+        job.due = False
+        self._leave(job, "waiting", "released")
+
     def recover(self, jobs: Iterable[Twin]) -> None:
         for job in list(jobs):
             self._leave(job, "failed" if job.attempts >= job.max_attempts else "pending", "lost")

@@ -1,5 +1,6 @@
 """Who gets which job: each job goes to one worker, and only to one that may run it."""
 
+from collections.abc import Collection
 from functools import partial
 
 import pytest
@@ -122,6 +123,28 @@ def test_a_worker_without_the_required_capabilities_does_not_get_the_job(declare
     assert claimed_ids(new_worker()) == []
     assert claimed_ids(new_worker(capabilities=["gpu"])) == []
     assert claimed_ids(new_worker(capabilities=["gpu", "av1", "large-disk"])) == [job.id]
+
+
+def test_what_an_app_finds_out_is_among_a_workers_capabilities(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(fleet, "_finders", [])
+
+    @fleet.finds_capabilities
+    def no_driver(job_types: Collection[str]) -> list[str]:
+        raise OSError("no such device")
+
+    @fleet.finds_capabilities
+    def cards(job_types: Collection[str]) -> list[str]:
+        return ["gpu", "av1"] if "here.encode" in job_types else []
+
+    encoder = fleet.register(
+        name="encoder", job_types=["here.encode"], capabilities=["av1", "big"], concurrency=1
+    )
+    assert Worker.objects.get(pk=encoder.pk).capabilities == encoder.capabilities == ["av1", "big", "gpu"]
+    assert "no_driver cannot find out" in caplog.text
+    other = fleet.register(name="other", job_types=["tests.noop"], capabilities=[], concurrency=1)
+    assert other.capabilities == []
 
 
 def test_waiting_jobs_cannot_be_claimed() -> None:

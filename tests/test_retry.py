@@ -7,8 +7,9 @@ import pytest
 from pytest_django import Settings
 
 from jobs import JobContext, PermanentFailure, RetryLater, database, enqueue, lifecycle, orchestrator
+from jobs.invariants import broken_rules
 from jobs.lifecycle import FailureReport
-from jobs.models import Attempt, Job, Status
+from jobs.models import Attempt, Event, Job, Status
 from jobs.testing import run_due_jobs
 from tests.actors import claim_one, claimed_ids, expire, new_worker, outcomes_of, status_of, stored
 from tests.conftest import Declare
@@ -125,6 +126,34 @@ def test_retry_later_counts_as_an_attempt(declare: Declare) -> None:
     runs = run_due_jobs(ahead=timedelta(days=1))
     assert [run.status for run in runs] == [Status.WAITING, Status.WAITING, Status.FAILED]
     assert outcomes_of(job.id) == ["failed"] * 3
+
+
+def test_retry_later_can_give_the_attempt_back(declare: Declare) -> None:
+    """It may go on for as long as it takes; what fails afterwards has all its attempts."""
+    tokens: list[int] = []
+
+    def not_yet(job: JobContext) -> None:
+        tokens.append(job.lease.token)
+        assert job.attempt == 1
+        if len(tokens) < 4:
+            raise RetryLater(60, "the disk is not mounted", counted=False)
+        raise ValueError("mounted, but empty")
+
+    declare("here.not_yet", not_yet, max_attempts=1)
+    job = enqueue("here.not_yet")
+    (run,) = run_due_jobs()
+    assert (run.status, stored(job).attempt_number) == (Status.WAITING, 0)
+    assert 0 < seconds_until_due(job.id) <= 60
+    assert stored(job).last_error == "RetryLater: the disk is not mounted"
+    runs = run_due_jobs(ahead=timedelta(days=1), raise_errors=False)
+    assert [run.status for run in runs] == [Status.WAITING, Status.WAITING, Status.FAILED]
+    assert tokens == [1, 2, 3, 4]
+    assert outcomes_of(job.id) == ["released"] * 3 + ["failed"]
+    assert {event.detail for event in Event.objects.filter(job=job)} == {
+        "RetryLater: the disk is not mounted"
+    }
+    assert Attempt.objects.filter(job=job).earliest("token").error == "the disk is not mounted"
+    assert broken_rules() == []
 
 
 @pytest.mark.parametrize("delay", [timedelta.max, timedelta.min, timedelta(days=400_000), -5, 1e9])

@@ -65,7 +65,7 @@ def _may_go(transcode: Transcode) -> bool:
     since = transcode.retired_at or transcode.ended_at
     left = (since + _grace(transcode) - database.read_clock()) if since else timedelta(0)
     if left > timedelta(seconds=1):
-        raise RetryLater(left, f"kept for another {left}")
+        raise RetryLater(left, f"kept for another {left}", counted=False)
     return True
 
 

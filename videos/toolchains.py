@@ -21,15 +21,10 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
-from typing import Any
 
-from django.db.models import F
-from django.db.models.signals import pre_save
-from django.dispatch import receiver
-
-from jobs import LeaseLost, RetryLater, database, enqueue
+from jobs import LeaseLost, RetryLater, enqueue
 from jobs import conf as jobs_conf
-from jobs.lifecycle.leases import lock_leased
+from jobs.fleet import finds_capabilities
 from jobs.models import Job, Status, Worker
 from videos import conf, generations, pipeline
 from videos.media import ffmpeg
@@ -104,18 +99,10 @@ def _capability(pin: str) -> str:
 # -- the fleet -------------------------------------------------------------------------------------------------------
 
 
-@receiver(pre_save, sender=Worker)
-def advertise(instance: Worker, update_fields: Collection[str] | None, **kwargs: Any) -> None:
-    """A worker of this process registers (jobs.fleet): what it can encode with is among its capabilities."""
-    registers = instance.pid == os.getpid() and "capabilities" in (update_fields or ())
-    if not registers or not any(pipeline.encodes_picture(name) for name in instance.job_types):
-        return
-    try:
-        found = here().capabilities
-    except Exception:  # it may have other work to do
-        log.exception("cannot find out what this worker encodes with")
-        return
-    instance.capabilities = sorted({*instance.capabilities, *found})
+@finds_capabilities
+def advertise(job_types: Collection[str]) -> Collection[str]:
+    """What a worker of this process can encode with, if it is to encode."""
+    return here().capabilities if any(pipeline.encodes_picture(name) for name in job_types) else ()
 
 
 def _correct_record(worker_id: str) -> None:
@@ -174,12 +161,10 @@ def give_up_gpu(bench: Workbench, plan: EncodePlan, error: MediaError) -> None:
 
 
 def _put_off(bench: Workbench, reason: str) -> None:
-    """Try again later, elsewhere. No fault of the job: what it has used up is given back."""
-    with database.atomic():
-        lock_leased(bench.job.lease)
-        Job.objects.filter(pk=bench.job.id).update(max_attempts=F("max_attempts") + 1)
-    longest = min(LONGEST_WAIT, FIRST_WAIT * 2 ** (bench.job.attempt - 1))
-    raise RetryLater(timedelta(seconds=longest * random.uniform(0.5, 1)), reason)
+    """Try again later, elsewhere; the longer, the more often it was claimed."""
+    claims = min(bench.job.lease.token, 10)
+    longest = min(LONGEST_WAIT, FIRST_WAIT * 2 ** (claims - 1))
+    raise RetryLater(timedelta(seconds=longest * random.uniform(0.5, 1)), reason, counted=False)
 
 
 # -- chunks that only a GPU may encode -------------------------------------------------------------------------------

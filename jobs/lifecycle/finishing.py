@@ -101,13 +101,14 @@ def fail(lease: Lease, failure: FailureReport) -> Status:
 
 def _fail(lease: Lease, failure: FailureReport) -> Status:
     settings = conf.current()
+    outcome = Outcome.FAILED if failure.counted else Outcome.RELEASED
     with database.atomic():
         try:
             row = lock_leased(lease)
         except LeaseLost:
-            return _failed_before(lease)
+            return _failed_before(lease, outcome)
         error = shorten(f"{failure.type}: {failure.message}", settings.error_max_chars)
-        if failure.permanent or row.attempt_number >= row.max_attempts:
+        if failure.permanent or (failure.counted and row.attempt_number >= row.max_attempts):
             changes: dict[str, Any] = {"status": Status.FAILED}
         else:
             wait = failure.retry_in
@@ -120,13 +121,16 @@ def _fail(lease: Lease, failure: FailureReport) -> Status:
                 )
             wait = min(LONGEST, max(timedelta(0), wait))  # a handler may ask for anything
             changes = {"status": Status.WAITING, "run_at": database.now_plus(wait)}
-        _leave([row], Outcome.FAILED, {**changes, "last_error": error}, failure=failure)
+        if outcome == Outcome.RELEASED:
+            changes["attempt_number"] = F("attempt_number") - 1
+            Event.record([row.id], Kind.RELEASED, detail=error)
+        _leave([row], outcome, {**changes, "last_error": error}, failure=failure)
     return Status(changes["status"])
 
 
-def _failed_before(lease: Lease) -> Status:
+def _failed_before(lease: Lease, outcome: Outcome) -> Status:
     """A repeated report of the same failure (its answer got lost) is answered as the first was."""
-    attempt = Attempt.objects.filter(job_id=lease.job_id, token=lease.token, outcome=Outcome.FAILED)
+    attempt = Attempt.objects.filter(job_id=lease.job_id, token=lease.token, outcome=outcome)
     job = Job.objects.filter(pk=lease.job_id, lease_token=lease.token).first()
     if job is None or not attempt.exists():
         raise LeaseLost(lease.job_id)

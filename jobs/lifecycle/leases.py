@@ -46,10 +46,17 @@ class FailureReport:
     traceback: str = ""
     permanent: bool = False
     retry_in: timedelta | None = None
+    counted: bool = True
+    """False: the attempt is given back, as when a worker drains."""
 
     @classmethod
     def of(
-        cls, error: BaseException, *, permanent: bool = False, retry_in: timedelta | None = None
+        cls,
+        error: BaseException,
+        *,
+        permanent: bool = False,
+        retry_in: timedelta | None = None,
+        counted: bool = True,
     ) -> FailureReport:
         return cls(
             type=type(error).__qualname__,
@@ -57,6 +64,7 @@ class FailureReport:
             traceback="".join(tracebacks.format_exception(error)),
             permanent=permanent,
             retry_in=retry_in,
+            counted=counted,
         )
 
 

@@ -48,7 +48,7 @@ def run_handler(context: JobContext) -> Outcome | None:
         # Its own lease: nothing to report. Another job's (a handler that calls the queue itself): an error as any.
         return None if lost.job_id == lease.job_id else Outcome(lease, failure=FailureReport.of(lost))
     except RetryLater as later:
-        return Outcome(lease, failure=FailureReport.of(later, retry_in=later.delay))
+        return Outcome(lease, failure=FailureReport.of(later, retry_in=later.delay, counted=later.counted))
     except (PermanentFailure, UnknownJobType) as final:
         return Outcome(lease, failure=FailureReport.of(final, permanent=True))
     except BaseException as error:
