@@ -51,7 +51,7 @@ def follow(transitions: Sequence[Transition], **kwargs: Any) -> None:
     """Called by the queue whenever jobs have changed, before that is committed."""
     changed: dict[str, list[Transition]] = defaultdict(list)
     for transition in transitions:
-        if transition.workflow_id and pipeline.is_stage(transition.type):
+        if transition.workflow_id and pipeline.is_stage(transition.type) and _matters(transition):
             changed[transition.workflow_id].append(transition)
     if not changed:
         return
@@ -61,11 +61,17 @@ def follow(transitions: Sequence[Transition], **kwargs: Any) -> None:
         _follow(transcode, changed[transcode.workflow_id])
 
 
+def _matters(transition: Transition) -> bool:
+    """Between waiting and pending nothing begins and nothing ends."""
+    return not {transition.before, transition.after} <= {Status.WAITING, Status.PENDING}
+
+
 def _follow(transcode: Transcode, transitions: list[Transition]) -> None:
     if transcode.status in (TranscodeStatus.PUBLISHED, TranscodeStatus.RETIRED):
         return  # only what nobody waits for is still going on
     before = transcode.status
-    _count_work(transcode, transitions)
+    running = _running_beside(transcode, transitions)
+    _count_work(transcode, transitions, running)
     if any(t.before in (Status.FAILED, Status.CANCELLED) for t in transitions) and before in ENDED:
         _revive(transcode)
     failure = next(
@@ -77,7 +83,7 @@ def _follow(transcode: Transcode, transitions: list[Transition]) -> None:
         if any(t.after == Status.CANCELLED and pipeline.is_critical(t.type) for t in transitions):
             _end(transcode, TranscodeStatus.CANCELLED, "The transcode was cancelled.")
         else:
-            _run_or_wait(transcode, transitions)
+            _run_or_wait(transcode, transitions, running)
     transcode.save(update_fields=WRITTEN)
     if transcode.status != before:
         _tell_video(transcode)
@@ -88,7 +94,16 @@ def _follow(transcode: Transcode, transitions: list[Transition]) -> None:
 # -- the transcode ---------------------------------------------------------------------------------------------------
 
 
-def _run_or_wait(transcode: Transcode, transitions: list[Transition]) -> None:
+def _running_beside(transcode: Transcode, transitions: list[Transition]) -> list[Job]:
+    """Jobs of the transcode that run and were not changed now. Nobody asks when jobs are only claimed."""
+    if all(t.after == Status.PROCESSING for t in transitions):
+        return []
+    running = _jobs_of(transcode).filter(status=Status.PROCESSING)
+    others = running.exclude(pk__among=frozenset(t.job_id for t in transitions))
+    return list(others.only("id", "type", "payload", "progress_percent"))
+
+
+def _run_or_wait(transcode: Transcode, transitions: list[Transition], beside: list[Job]) -> None:
     """Processing while a job of it runs; pending when work has come back and nothing runs."""
     claimed = [t.type for t in transitions if t.after == Status.PROCESSING]
     if claimed:
@@ -97,9 +112,8 @@ def _run_or_wait(transcode: Transcode, transitions: list[Transition]) -> None:
             transcode.qualities.filter(status=QualityStatus.PENDING).update(
                 status=QualityStatus.IN_PROGRESS, started_at=Coalesce("started_at", Now())
             )
-    running = bool(claimed) or _jobs_of(transcode).filter(status=Status.PROCESSING).exists()
     came_back = any(t.before == Status.PROCESSING and t.after != Status.COMPLETED for t in transitions)
-    if running:
+    if claimed or beside:
         transcode.status = TranscodeStatus.PROCESSING
         transcode.started_at = transcode.started_at or database.read_clock()
     elif came_back:
@@ -175,7 +189,7 @@ def _tell_video(transcode: Transcode) -> None:
 # -- its progress ----------------------------------------------------------------------------------------------------
 
 
-def _count_work(transcode: Transcode, transitions: list[Transition]) -> None:
+def _count_work(transcode: Transcode, transitions: list[Transition], beside: list[Job]) -> None:
     """What completed jobs have done, and the highest percentage that anybody can have seen so far."""
     left = [
         t for t in transitions if t.before == Status.PROCESSING or Status.COMPLETED in (t.before, t.after)
@@ -195,9 +209,7 @@ def _count_work(transcode: Transcode, transitions: list[Transition]) -> None:
     transcode.work_done = max(0.0, transcode.work_done)
     # What a job had reported when it came back counts as seen, although it is to be done again.
     returned = [jobs[t.job_id] for t in left if t.before == Status.PROCESSING and t.after != Status.COMPLETED]
-    others = _jobs_of(transcode).filter(status=Status.PROCESSING).exclude(pk__among=frozenset(jobs))
-    reported = [*returned, *others.only("id", "type", "payload", "progress_percent")]
-    percent = progress.measured_percent(transcode, plan, reported)
+    percent = progress.measured_percent(transcode, plan, [*returned, *beside])
     transcode.progress_percent = max(transcode.progress_percent, percent)
     transcode.eta = progress.estimate_end(
         transcode.started_at, transcode.progress_percent, database.read_clock()
@@ -208,15 +220,17 @@ def _count_work(transcode: Transcode, transitions: list[Transition]) -> None:
 
 def _count_segments(transcode: Transcode, plan: EncodePlan, segments: int) -> None:
     going = transcode.qualities.exclude(status__in=(QualityStatus.FAILED, QualityStatus.SKIPPED))
-    going.update(segments_completed=F("segments_completed") + segments)
+    completed = F("segments_completed") + segments
+    is_all = Q(segments_total=completed)
     going.update(
-        progress_percent=F("segments_completed") * 100.0 / F("segments_total"),
+        segments_completed=completed,
+        progress_percent=completed * 100.0 / F("segments_total"),
         status=Case(
-            When(segments_completed=F("segments_total"), then=Value(QualityStatus.COMPLETED.value)),
+            When(is_all, then=Value(QualityStatus.COMPLETED.value)),
             When(status=QualityStatus.COMPLETED, then=Value(QualityStatus.IN_PROGRESS.value)),
             default=F("status"),
         ),
-        completed_at=Case(When(segments_completed=F("segments_total"), then=Now()), default=None),
+        completed_at=Case(When(is_all, then=Now()), default=None),
     )
 
 

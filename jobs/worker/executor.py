@@ -174,8 +174,8 @@ class Executor:
                     os._exit(0)  # the handler forked, and this is the child: it has no business in the queue
                 with run.lock:
                     run.thread = None
+            self._finish(run, outcome)
             forget_connections()
-        self._finish(run, outcome)
 
     def _finish(self, run: Run, outcome: Outcome | None) -> None:
         """First the outcome, then the slot: a worker without running jobs has nothing left to report."""
