@@ -136,11 +136,12 @@ def start_manage(
     started: list[ManageProcess] = []
     request.node.stash[background_key] = started
 
-    def start(*arguments: str, env: dict[str, str] | None = None) -> ManageProcess:
+    def start(*arguments: str, env: dict[str, str] | None = None, **more: Any) -> ManageProcess:
         process = ManageProcess(
             *arguments,
             env=manage_environment | (env or {}),
             output=tmp_path / f"manage-{len(started)}-{arguments[0]}.log",
+            **more,
         )
         started.append(process)
         return process

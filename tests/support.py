@@ -3,10 +3,11 @@
 import contextlib
 import os
 import signal
+import socket
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TypeVar
 
@@ -26,14 +27,23 @@ def wait_until(condition: Callable[[], T], *, timeout: float = 120, interval: fl
         time.sleep(interval)
 
 
-class ManageProcess(subprocess.Popen[bytes]):
-    """A `manage.py` command in the background, in a process group of its own, with its output in a file."""
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
 
-    def __init__(self, *arguments: str, env: dict[str, str], output: Path) -> None:
+
+class ManageProcess(subprocess.Popen[bytes]):
+    """A `manage.py` command (or another program of Python's) in the background, in a process group of its own, with its
+    output in a file."""
+
+    def __init__(
+        self, *arguments: str, env: dict[str, str], output: Path, program: Sequence[str] = ("manage.py",)
+    ) -> None:
         self.output = output
         with output.open("wb") as file:
             super().__init__(
-                [sys.executable, "manage.py", *arguments],
+                [sys.executable, *program, *arguments],
                 env=env,
                 cwd=ROOT,
                 stdin=subprocess.DEVNULL,
@@ -41,7 +51,7 @@ class ManageProcess(subprocess.Popen[bytes]):
                 stderr=subprocess.STDOUT,
                 process_group=0,
             )
-        self.title = f"manage.py {' '.join(arguments)} (pid {self.pid})"
+        self.title = f"{' '.join([*program, *arguments])} (pid {self.pid})"
 
     def read_output(self) -> str:
         return self.output.read_text(errors="replace")

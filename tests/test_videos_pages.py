@@ -2,14 +2,17 @@
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
+from asgiref.sync import async_to_sync
 from django.contrib.auth.models import Permission, User
-from django.test import Client
+from django.test import AsyncClient, Client
+from pytest_django import Settings
 
 from jobs.testing import run_due_jobs
 from tests.video_site import accept, channel, clip, current, files_in
-from videos import intervening, storage
+from videos import intervening, serving, storage
 from videos.models import Video, Visibility
 
 pytestmark = pytest.mark.django_db
@@ -106,6 +109,24 @@ def test_ranges(video: Video, client: Client, asked: str, status: int, part: sli
         assert response["Content-Range"] == f"bytes {first}-{first + len(whole[part]) - 1}/{len(whole)}"
 
 
+def test_under_asgi_a_file_is_sent_block_by_block(
+    video: Video, async_client: AsyncClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(serving, "BLOCK", 1000)
+    whole = storage.published_file(video.pk, 1, "360p/seg_00001.m4s").read_bytes()
+
+    async def blocks() -> list[bytes]:
+        response: Any = await async_client.get(
+            "/v/film/g1/360p/seg_00001.m4s", headers={"Range": "bytes=100-"}
+        )
+        assert (response.status_code, response.is_async) == (206, True)
+        return [block async for block in response.streaming_content]
+
+    sent = async_to_sync(blocks)()
+    assert b"".join(sent) == whole[100:]
+    assert {len(block) for block in sent[:-1]} == {1000}
+
+
 def test_what_a_browser_has_is_not_sent_again(video: Video, client: Client) -> None:
     address = "/v/film/g1/master.m3u8"
     first = client.get(address)
@@ -188,3 +209,17 @@ def test_subtitles_typed_into_the_admin_are_made_safe(video: Video, admin_client
     page = admin_client.get("/v/film/").content.decode()
     assert "/v/film/captions/en.vtt" in page
     assert "Hi" in admin_client.get("/v/film/captions/en.vtt").content.decode()
+
+
+def test_the_pages_carry_a_strict_policy(video: Video, client: Client, settings: Settings) -> None:
+    for address in ("/v/film/", "/c/films/"):
+        answer = client.get(address)
+        policy = answer["Content-Security-Policy"]
+        assert "default-src 'none'" in policy
+        assert "unsafe" not in policy
+        assert "<script>" not in answer.content.decode()
+        assert " style=" not in answer.content.decode()
+    settings.STATIC_URL = "https://static.example.com/files/"
+    assert (
+        "script-src 'self' https://static.example.com;" in client.get("/c/films/")["Content-Security-Policy"]
+    )

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from typing import BinaryIO
 
+from django.core.handlers.asgi import ASGIRequest
 from django.http import HttpRequest, HttpResponse, HttpResponseBase, StreamingHttpResponse
 from django.utils.http import http_date, parse_http_date_safe
 
@@ -79,7 +81,8 @@ def _stream(request: HttpRequest, file: BinaryIO, first: int, end: int) -> HttpR
         response: HttpResponseBase = HttpResponse()
     else:
         file.seek(first)
-        response = StreamingHttpResponse(_blocks(file, end - first))
+        blocks = _blocks_of_a_loop if isinstance(request, ASGIRequest) else _blocks
+        response = StreamingHttpResponse(blocks(file, end - first))
     response["Content-Length"] = str(end - first)
     return response
 
@@ -87,6 +90,14 @@ def _stream(request: HttpRequest, file: BinaryIO, first: int, end: int) -> HttpR
 def _blocks(file: BinaryIO, length: int) -> Iterator[bytes]:
     with file:
         while length > 0 and (block := file.read(min(BLOCK, length))):
+            length -= len(block)
+            yield block
+
+
+async def _blocks_of_a_loop(file: BinaryIO, length: int) -> AsyncIterator[bytes]:
+    """Under ASGI Django would read all of a plain iterator before the first byte is sent."""
+    with file:
+        while length > 0 and (block := await asyncio.to_thread(file.read, min(BLOCK, length))):
             length -= len(block)
             yield block
 
