@@ -24,7 +24,7 @@ FROM job
 _ATTEMPTS = """
 INSERT INTO jobs_attempt (job_id, token, number, worker_id, worker_name, started_at, finished_at, outcome)
 SELECT id, 1, 1, %s, %s, created_at, created_at, status FROM jobs_job
-WHERE status IN ('completed', 'failed') ORDER BY id DESC
+WHERE status IN ('completed', 'failed') AND correlation_id = '' ORDER BY id DESC
 """
 
 
