@@ -167,7 +167,8 @@ def test_relatives_without_a_workflow_are_a_picture_too() -> None:
 def test_a_detail_page_takes_few_queries(admin_client: Client, django_assert_max_num_queries: Any) -> None:
     encodes, _ = video_like(300)
     with django_assert_max_num_queries(15):
-        admin_client.get(page_of(encodes[7]))
+        page = admin_client.get(page_of(encodes[7]))
+    assert encodes[7].pk in text_of(page)
 
 
 # -- buttons -----------------------------------------------------------------------------------------------------------

@@ -393,14 +393,15 @@ def test_confirming_twice_does_it_once(admin_client: Client) -> None:
 # -- the page itself ---------------------------------------------------------------------------------------------------
 
 
-def test_the_list_takes_the_same_number_of_queries_for_many_jobs(
+def test_the_list_takes_few_queries_for_many_jobs(
     admin_client: Client, django_assert_max_num_queries: Any
 ) -> None:
     enqueue_many("tests.noop", [{}] * 120)
     with django_assert_max_num_queries(15):
-        admin_client.get(JOBS)
+        page = admin_client.get(JOBS)
+    assert len(page.context["cl"].result_list) == page.context["cl"].list_per_page
     with django_assert_max_num_queries(15):
-        admin_client.get(JOBS, {"q": "nothing", "status__exact": "failed"})
+        assert admin_client.get(JOBS, {"q": "nothing", "status__exact": "failed"}).status_code == 200
 
 
 def test_an_empty_queue_says_what_to_do_first(admin_client: Client) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import io
 import os
 import re
 import subprocess
@@ -221,4 +222,6 @@ def test_every_command_has_help() -> None:
 
 @pytest.mark.django_db
 def test_the_migrations_are_up_to_date() -> None:
-    call_command("makemigrations", "--check", "--dry-run", verbosity=0)
+    told = io.StringIO()
+    call_command("makemigrations", "--check", "--dry-run", stdout=told)
+    assert told.getvalue() == "No changes detected\n"

@@ -121,6 +121,7 @@ def test_a_new_minute_is_a_new_allowance(settings: Settings) -> None:
     enqueue("tests.noop", submitter="ada")
     SubmissionWindow.objects.update(minute=F("minute") - timedelta(minutes=1))
     enqueue("tests.noop", submitter="ada")
+    assert Job.objects.count() == 2
 
 
 def test_a_batch_counts_as_many_as_it_holds(settings: Settings) -> None:
@@ -138,6 +139,7 @@ def test_what_was_rolled_back_does_not_count_against_the_rate(settings: Settings
             enqueue("tests.noop", submitter="ada")
             transaction.set_rollback(True)
     enqueue("tests.noop", submitter="ada")
+    assert Job.objects.count() == 1
 
 
 @pytest.mark.django_db(transaction=True)

@@ -11,7 +11,7 @@ from django.apps import apps
 from django.db import IntegrityError, connection, transaction
 from django.db.models import ProtectedError
 
-from jobs.models import Status
+from jobs.models import Job, Status
 from tests.constraints import undone
 from tests.factories import (
     AttemptFactory,
@@ -139,6 +139,7 @@ def test_any_number_of_ended_jobs_may_share_the_key_of_an_active_one(ended: str)
     with undone():
         for state in (ended, ended, "processing"):
             JobFactory.create(unique_key="k", **{state: True})
+        assert Job.objects.filter(unique_key="k").count() == 3
 
 
 def test_a_worker_that_holds_a_lease_cannot_be_deleted() -> None:

@@ -163,6 +163,7 @@ def test_a_child_may_wait_for_its_parent() -> None:
     claim_named()
     lifecycle.complete(context.lease)
     complete("child")
+    assert statuses() == {"parent": "completed", "child": "completed"}
 
 
 def test_the_failure_of_a_parent_does_not_concern_children_that_do_not_wait_for_it() -> None:

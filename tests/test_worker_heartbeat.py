@@ -127,7 +127,9 @@ def test_a_worker_that_was_marked_offline_by_mistake_comes_back_and_claims(
     process = start_manage("runworker", env=QUICK | {"JOBS_HEARTBEAT_INTERVAL": "1m"})
     worker = wait_for_worker(process)
     Worker.objects.filter(pk=worker.pk).update(status=WorkerStatus.OFFLINE)
-    wait_for_status(enqueue("work.record", log=log), "completed")
+    job = enqueue("work.record", log=log)
+    wait_for_status(job, "completed")
+    assert job.attempts.get().worker_id == worker.pk
 
 
 def test_a_name_in_use_is_refused_and_a_dead_workers_name_is_taken_over(run_manage: RunManage) -> None:

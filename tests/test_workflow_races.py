@@ -55,6 +55,7 @@ def test_however_eight_prerequisites_race_their_dependant_runs_once() -> None:
         flow.add("tests.noop", name="join", after=parts)
     race([partial(lifecycle.complete, lease) for lease in claim_named(*names)])
     complete("join")
+    assert set(statuses().values()) == {"completed"}
 
 
 def test_a_dependant_added_while_its_prerequisite_completes_is_not_forgotten() -> None:
@@ -110,6 +111,7 @@ def test_dependants_that_are_added_while_their_prerequisite_completes_all_run() 
         ]
     )
     complete(*(f"dependant {n}" for n in range(4)))
+    assert set(statuses().values()) == {"completed"}
 
 
 def test_a_retry_that_races_the_failure_of_the_other_prerequisite_leaves_nothing_stuck() -> None:
