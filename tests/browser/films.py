@@ -7,10 +7,13 @@ import functools
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tests.browser.backstage import Backstage
 from tests.media_clips import make_clip
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Page
 
 SECONDS = 10
 CHUNK_SECONDS = 4
@@ -35,6 +38,11 @@ def held_back(backstage: Backstage, job_type: str) -> Iterator[None]:
         yield
     finally:
         backstage.call(pause, job_type, False)
+
+
+def never_end(page: Page) -> None:
+    """The video of the page begins anew when it is over: a slow machine still finds it playing."""
+    page.locator("video").evaluate("video => (video.loop = true)")
 
 
 # -- backstage -------------------------------------------------------------------------------------------------------

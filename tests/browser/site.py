@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import signal
-import socket
 import subprocess
 import sys
 import urllib.error
@@ -15,7 +14,7 @@ from urllib.parse import quote, urlsplit
 import psycopg
 
 from tests.browser.backstage import Backstage
-from tests.support import ROOT, ManageProcess, wait_until
+from tests.support import ROOT, ManageProcess, free_port, wait_until
 
 HOST = "127.0.0.1"
 DATABASE = "sprocket_browser"
@@ -37,14 +36,16 @@ QUICK = {
 class Site:
     """Started on creation. `url` is where it is, `backstage` reaches its database."""
 
-    def __init__(self, folder: Path, *, database: str) -> None:
+    def __init__(
+        self, folder: Path, *, database: str, settings: str = "tests.settings", worker: str = WORKER_NAME
+    ) -> None:
         self.folder = folder
-        self.url = f"http://{HOST}:{_free_port()}"
+        self.url = f"http://{HOST}:{free_port()}"
         self.environment = {
             **os.environ,
             **QUICK,
             "DATABASE_URL": _fresh_database(folder, database),
-            "DJANGO_SETTINGS_MODULE": "tests.settings",
+            "DJANGO_SETTINGS_MODULE": settings,
             "ALLOWED_HOSTS": HOST,
             "MEDIA_ROOT": str(folder / "media"),
             "LOG_LEVEL": "WARNING",
@@ -55,7 +56,7 @@ class Site:
         self.backstage = Backstage(self.environment)
         # --insecure: static files without DEBUG, whose error pages nobody will see in production
         self.start("runserver", "--noreload", "--insecure", self.url.removeprefix("http://"))
-        self.worker = self.start("runworker", f"--name={WORKER_NAME}")
+        self.worker = self.start("runworker", f"--name={worker}")
         wait_until(self._answers)
 
     def start(self, *arguments: str) -> ManageProcess:
@@ -89,13 +90,6 @@ class Site:
         except (urllib.error.URLError, TimeoutError):
             return False
         return True
-
-
-def _free_port() -> int:
-    with socket.socket() as listener:
-        listener.bind((HOST, 0))
-        port: int = listener.getsockname()[1]
-        return port
 
 
 def _fresh_database(folder: Path, kind: str) -> str:

@@ -146,6 +146,7 @@ def test_subtitles_are_uploaded_and_shown(page: Page, site: Site, tmp_path: Path
     expect(message(page)).to_contain_text("The subtitles in en are stored.")
     page.get_by_role("button", name="Captions").click()
     page.get_by_role("menuitemradio", name="English").click()
+    films.never_end(page)
     page.get_by_role("button", name="Play").first.click()
     expect(page.locator(".vp-captions")).to_have_text("Good morning")
     page.get_by_role("button", name="Remove the subtitles in en").click()
