@@ -94,6 +94,13 @@ def now_sql() -> str:
     return "statement_timestamp()" if is_postgres() else "strftime('%%Y-%%m-%%d %%H:%%M:%%f', 'now')"
 
 
+def later_sql() -> str:
+    """So many seconds from now by that clock; they are a parameter."""
+    if is_postgres():
+        return "statement_timestamp() + %s * interval '1 second'"
+    return "strftime('%%Y-%%m-%%d %%H:%%M:%%f', 'now', '+' || %s || ' seconds')"
+
+
 def read_clock() -> datetime:
     """What the database's clock says."""
     if is_postgres():

@@ -3,6 +3,8 @@
 from datetime import timedelta
 
 import pytest
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
 from pytest_django import Settings
 
 from jobs import JobContext, database, enqueue, enqueue_many, fleet, lifecycle, recovery
@@ -46,6 +48,27 @@ def test_progress_is_kept_within_its_bounds_and_a_long_step_is_cut() -> None:
     lifecycle.report_progress([ProgressReport(over, 250, "x" * 500), ProgressReport(under, -3)])
     assert (stored(over.job_id).progress_percent, stored(under.job_id).progress_percent) == (100, 0)
     assert stored(over.job_id).current_step == "x" * 100
+
+
+def test_a_report_is_one_statement_and_the_token_decides_row_by_row() -> None:
+    enqueue_many("tests.noop", [{}] * 4)
+    worker = new_worker()
+    first, second, gone, again = (claimed.lease for claimed in lifecycle.claim(worker, 4))
+    lifecycle.cancel(gone.job_id)
+    expire(again.job_id)
+    lifecycle.recover_expired()
+    fresh = claim_one(worker).lease
+    assert (fresh.job_id, fresh.worker_id) == (again.job_id, again.worker_id)
+    reports = [
+        ProgressReport(lease, percent) for percent, lease in enumerate([first, gone, again, second], 1)
+    ]
+    with CaptureQueriesContext(connection) as queries:
+        assert lifecycle.report_progress([*reports, ProgressReport(first, 7, "last word")]) == [gone, again]
+    assert len([query for query in queries if not query["sql"].startswith(("SAVEPOINT", "RELEASE"))]) == 1
+    assert [stored(lease.job_id).progress_percent for lease in (first, second, gone, again)] == [7, 4, 0, 0]
+    assert stored(first.job_id).current_step == "last word"
+    assert lifecycle.report_progress([*reports[2:3], ProgressReport(fresh, 9)]) == [again]
+    assert stored(fresh.job_id).progress_percent == 9
 
 
 @pytest.mark.parametrize("step", ["a\0b", "caf\udce9", None, 7], ids=["NUL", "surrogate", "none", "number"])

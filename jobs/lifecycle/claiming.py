@@ -148,16 +148,11 @@ _RETURNED = """id, type, payload, lease_token, attempt_number, max_attempts, cor
 def _lease(me: Worker, ids: Subselect) -> list[tuple[Any, ...]]:
     postgres = database.is_postgres()
     now = database.now_sql()
-    later = (
-        "statement_timestamp() + %s * interval '1 second'"
-        if postgres
-        else "strftime('%%Y-%%m-%%d %%H:%%M:%%f', 'now', '+' || %s || ' seconds')"
-    )
     condition, params = database.among("id", ids, vendor=database.connection().vendor)
     lease = f"""
         UPDATE jobs_job
         SET status = 'processing', worker_id = %s, lease_token = lease_token + 1, attempt_number = attempt_number + 1,
-            claimed_at = {now}, claim_expires_at = {later}, started_at = coalesce(started_at, {now}),
+            claimed_at = {now}, claim_expires_at = {database.later_sql()}, started_at = coalesce(started_at, {now}),
             last_checkpoint = {now}, current_step = '', progress_percent = 0,
             processed_by_worker_id = %s, processed_by_worker_name = %s
         WHERE {condition}

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
-from django.db.models.functions import Now
-
 from jobs import conf, database, payloads
-from jobs.lifecycle.leases import Lease, lock
+from jobs.lifecycle.leases import Lease
 from jobs.models import Job
 
 
@@ -21,25 +20,48 @@ class ProgressReport:
 
 def report_progress(reports: Sequence[ProgressReport]) -> list[Lease]:
     """Store progress and renew the leases. Returns the leases that are lost; for them nothing was changed."""
+    latest = {report.lease: report for report in reports}
 
-    def write() -> list[Lease]:
-        lost = []
+    def write() -> set[Lease]:
         with database.atomic():
-            rows = lock(report.lease.job_id for report in reports)
-            for report in reports:
-                row = rows.get(report.lease.job_id)
-                if row is None or not row.is_under(report.lease):
-                    lost.append(report.lease)
-                    continue
-                Job.objects.filter(pk=row.id).update(
-                    progress_percent=min(100.0, max(0.0, report.percent)),
-                    current_step=payloads.storable(report.step)[:100],
-                    last_checkpoint=Now(),
-                    claim_expires_at=database.now_plus(conf.current().claim_duration),
-                )
-        return lost
+            return _write_progress(list(latest.values()))
 
-    return database.when_unlocked(write) if reports else []
+    kept = database.when_unlocked(write) if latest else set()
+    return [lease for lease in latest if lease not in kept]
+
+
+def _write_progress(reports: list[ProgressReport]) -> set[Lease]:
+    """One statement, however many jobs run: status, token and worker decide, row by row, under its lock."""
+    columns = {"id": "text", "token": "bigint", "worker": "text", "percent": "float8", "step": "text"}
+    if database.is_postgres():
+        typed = ", ".join(f"{name} {kind}" for name, kind in columns.items())
+        source = f"jsonb_to_recordset(%s::jsonb) AS report({typed})"
+    else:
+        read = ", ".join(f"json_extract(value, '$.{name}') AS {name}" for name in columns)
+        source = f"(SELECT {read} FROM json_each(%s)) AS report"
+    rows = [
+        {
+            "id": report.lease.job_id,
+            "token": report.lease.token,
+            "worker": report.lease.worker_id,
+            "percent": min(100.0, max(0.0, report.percent)),
+            "step": payloads.storable(report.step)[:100],
+        }
+        for report in sorted(reports, key=lambda report: report.lease.job_id)
+    ]
+    written = database.fetch(
+        f"""
+        UPDATE jobs_job
+        SET progress_percent = report.percent, current_step = report.step,
+            last_checkpoint = {database.now_sql()}, claim_expires_at = {database.later_sql()}
+        FROM {source}
+        WHERE jobs_job.id = report.id AND jobs_job.status = 'processing'
+          AND jobs_job.lease_token = report.token AND jobs_job.worker_id = report.worker
+        RETURNING jobs_job.id, jobs_job.lease_token, jobs_job.worker_id
+        """,
+        [conf.current().claim_duration.total_seconds(), json.dumps(rows)],
+    )
+    return {Lease(*row) for row in written}
 
 
 def renew(worker_id: str, running: Collection[str] | None = None) -> int:
