@@ -39,7 +39,7 @@ class Row:
 
     @property
     def status(self) -> str:
-        return "paused" if self.state.paused else "ready"
+        return "paused" if self.state.paused else ""
 
     @property
     def declared(self) -> int | None:

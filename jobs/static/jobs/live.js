@@ -134,7 +134,8 @@
       return;
     }
     const seconds = (moment - Date.now() - serverAhead) / 1000;
-    const text = kind === "left" ? inWords(Math.max(0, seconds)) : `${inWords(Math.max(0, -seconds))} ago`;
+    const left = seconds < 1 ? "a moment" : inWords(seconds);
+    const text = kind === "left" ? left : `${inWords(Math.max(0, -seconds))} ago`;
     if (element.textContent !== text) element.textContent = text;
     if (!element.title) element.title = new Date(moment).toLocaleString();
   }
