@@ -10,18 +10,20 @@ from playwright.sync_api import Page, Route, expect
 
 from tests.browser.backstage import Backstage
 from tests.browser.conftest import OpenPage
+from tests.browser.misfortunes import fail_far_away
 
 DASHBOARD = "/admin/jobs/dashboard/"
 CONTROLLED = "demo.flaky"
+COUNTED = 6000
 
 
 # -- backstage -------------------------------------------------------------------------------------------------------
 
 
-def _start_counting(pause: float) -> str:
+def _start_counting() -> str:
     from jobs import HIGH, enqueue
 
-    return str(enqueue("demo.count", to=400, pause=pause, priority=HIGH).id)
+    return str(enqueue("demo.count", to=COUNTED, pause=0.1, priority=HIGH).id)
 
 
 def _cancel(job_id: str) -> None:
@@ -37,28 +39,41 @@ def _is_paused(name: str) -> bool:
 
 
 @pytest.fixture
-def counting(backstage: Backstage) -> Iterator[str]:
-    """A job that runs for a while and says how far it is."""
-    job_id = backstage.call(_start_counting, 0.1)
-    yield job_id
-    backstage.call(_cancel, job_id)
+def start_counting(backstage: Backstage) -> Iterator[Callable[[], str]]:
+    """Each call starts a job that says how far it is, for longer than any machine needs for a test; its id."""
+    started: list[str] = []
+
+    def start() -> str:
+        started.append(backstage.call(_start_counting))
+        return started[-1]
+
+    yield start
+    for job_id in started:
+        backstage.call(_cancel, job_id)
+
+
+@pytest.fixture
+def counting(start_counting: Callable[[], str]) -> str:
+    return start_counting()
 
 
 # -- it moves --------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.both_databases
-def test_a_running_job_appears_its_bar_moves_and_it_goes_by_itself(page: Page, backstage: Backstage) -> None:
+def test_a_running_job_appears_its_bar_moves_and_it_goes_by_itself(
+    page: Page, backstage: Backstage, start_counting: Callable[[], str]
+) -> None:
     page.goto(DASHBOARD)
     expect(page.locator("[data-live-status]")).to_have_text("live")
-    job_id = backstage.call(_start_counting, 0.1)
+    job_id = start_counting()
     row = page.locator(f'[data-live="running"] tr[data-key="{job_id}"]')
     expect(row).to_be_visible()
     bar = row.locator("progress")
     page.wait_for_function("bar => bar.value > 0", arg=bar.element_handle())
     element, before = bar.element_handle(), bar.evaluate("bar => bar.value")
     page.wait_for_function("([bar, before]) => bar.value > before && bar.isConnected", arg=[element, before])
-    expect(row).to_contain_text(re.compile(r"\d+ of 400"))
+    expect(row).to_contain_text(re.compile(rf"\d+ of {COUNTED}"))
     backstage.call(_cancel, job_id)
     expect(row).to_have_count(0)
 
@@ -97,7 +112,7 @@ def test_a_lost_connection_is_told_and_comes_back(
 
 
 def test_without_a_stream_the_page_asks_now_and_then(
-    page: Page, backstage: Backstage, forgive: Callable[[str], None]
+    page: Page, start_counting: Callable[[], str], forgive: Callable[[str], None]
 ) -> None:
     forgive("503")
 
@@ -110,9 +125,8 @@ def test_without_a_stream_the_page_asks_now_and_then(
     page.route("**/live/**", refuse_streams)
     page.goto(DASHBOARD)
     expect(page.locator("[data-live-status]")).to_have_text("updated every few seconds")
-    job_id = backstage.call(_start_counting, 0.1)
+    job_id = start_counting()
     expect(page.locator(f'[data-live="running"] tr[data-key="{job_id}"]')).to_be_visible()
-    backstage.call(_cancel, job_id)
 
 
 def test_who_is_no_longer_signed_in_is_told(page: Page, forgive: Callable[[str], None]) -> None:
@@ -144,6 +158,7 @@ def test_a_type_is_paused_and_resumed_by_keyboard(page: Page, backstage: Backsta
     assert not backstage.call(_is_paused, CONTROLLED)
 
 
+@pytest.mark.both_databases
 def test_a_pause_by_somebody_else_is_seen(page: Page, open_page: OpenPage, backstage: Backstage) -> None:
     page.goto(DASHBOARD)
     other = open_page(user="admin")
@@ -171,7 +186,9 @@ def test_a_limit_is_set_and_taken_back(page: Page) -> None:
 
 
 @pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
-def test_on_a_phone_nothing_sticks_out(open_page: OpenPage, counting: str, dark: bool) -> None:
+@pytest.mark.usefixtures("counting")
+def test_on_a_phone_nothing_sticks_out(open_page: OpenPage, backstage: Backstage, dark: bool) -> None:
+    backstage.call(fail_far_away)
     page = open_page(user="admin", phone=True, dark=dark)
     for address in (DASHBOARD, "/admin/"):
         page.goto(address)

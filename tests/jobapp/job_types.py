@@ -107,13 +107,13 @@ def _is_locked(path: Path) -> bool:
 
 
 @job_type("work.progress")
-def progress(job: JobContext, log: str, gate: str) -> str:
-    """Report progress until the file `gate` exists."""
+def progress(job: JobContext, log: str, gate: str, *, by: float = 1) -> str:
+    """Report progress until the file `gate` exists, so many percent every hundredth of a second."""
     note(log, job, "started")
     percent = 0.0
     try:
         while not Path(gate).exists():
-            percent = min(99.0, percent + 1)
+            percent = min(99.0, percent + by)
             job.progress(percent, step=f"step {percent:.0f}")
             time.sleep(0.01)
     except JobStopped:
