@@ -43,8 +43,9 @@ class Standing:
         return [share.quality for share in self.qualities if share.status == QualityStatus.SKIPPED]
 
 
-def standing_of(video: Video) -> Standing:
-    newest: Transcode | None = video.transcodes.order_by("-number").first()
+def standing_of(video: Video, newest: Transcode | None = None) -> Standing:
+    """Who has the newest transcode already gives it."""
+    newest = newest or video.transcodes.order_by("-number").first()
     if newest is None:
         return Standing(video.status, video.error_message)
     now = progress.read(newest)

@@ -34,8 +34,9 @@ class Situation:
         return f"{newest}.{int(self.is_deleted)}"
 
 
-def situation_of(video: Video) -> Situation:
-    newest = video.transcodes.defer("plan").order_by("-number").first()
+def situation_of(video: Video, newest: Transcode | None = None) -> Situation:
+    """Who has the newest transcode already gives it."""
+    newest = newest or video.transcodes.defer("plan").order_by("-number").first()
     failed = newest is not None and newest.qualities.filter(status=QualityStatus.FAILED).exists()
     return Situation(video, newest, failed)
 

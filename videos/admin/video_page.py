@@ -7,7 +7,7 @@ from typing import Any
 
 from django.contrib import messages
 from django.core.exceptions import PermissionDenied
-from django.db.models import Sum
+from django.db.models import OuterRef, Sum
 from django.http import Http404, HttpRequest, HttpResponse, HttpResponseBase, HttpResponseNotAllowed
 from django.shortcuts import redirect
 from django.template.loader import render_to_string
@@ -30,7 +30,7 @@ from videos.admin.verbs import (
 )
 from videos.exceptions import VideosError
 from videos.media.ladder import LADDER
-from videos.models import Video
+from videos.models import Rendition, Video
 
 SUBTITLES_MOST_BYTES = 5_000_000
 _SHOWN_GENERATIONS = 10
@@ -44,15 +44,16 @@ def context(admin: Any, request: HttpRequest, video_id: str) -> dict[str, Any]:
     """What the page shows above the form of Django's admin; nothing where that will answer with an error itself."""
     if not admin.has_view_or_change_permission(request) or (video := _find(video_id)) is None:
         return {}
-    now = situation_of(video)
+    now = situation_of(video, video.transcodes.order_by("-number").first())
     may_change = admin.may(request, "change")
+    subtitles = list(video.subtitles.defer("webvtt"))
     return {
         **_moving(video, now, admin.admin_site.name, may_change=may_change),
         "title": video.title,
         "subtitle": None,
         "video": video,
-        "captions": video.subtitles.defer("webvtt"),
-        "subtitles": video.subtitles.defer("webvtt"),
+        "captions": subtitles,
+        "subtitles": subtitles,
         "buttons": [
             {"verb": verb, "possible": verb.is_possible(now), "live": f"video.{video.pk}.can_{verb.name}"}
             for verb in VERBS
@@ -65,25 +66,28 @@ def context(admin: Any, request: HttpRequest, video_id: str) -> dict[str, Any]:
         "may_add_subtitles": request.user.has_perm("videos.add_subtitle"),
         "may_delete_subtitles": request.user.has_perm("videos.delete_subtitle"),
         "ladder": _rungs(video),
-        "published_bytes": video.current.renditions.aggregate(all=Sum("bytes"))["all"]
-        if video.current
-        else 0,
+        "published_bytes": video.published_bytes,
         "seen": now.seen,
     }
 
 
-def _find(video_id: str) -> Video | None:
+def _find(video_id: str) -> Any:
+    """With what its published files take; None: there is no such video."""
     if "\0" in video_id:
         return None
+    renditions = Rendition.objects.filter(transcode=OuterRef("current")).order_by().values("transcode")
     rows = Video.objects.select_related("channel", "current").defer("current__plan")
-    found: Video | None = rows.filter(pk=video_id).first()
-    return found
+    return (
+        rows.annotate(published_bytes=renditions.annotate(all=Sum("bytes")).values("all"))
+        .filter(pk=video_id)
+        .first()
+    )
 
 
 def _visible(admin: Any, request: HttpRequest, video_id: str) -> Video:
     if not admin.has_view_or_change_permission(request):
         raise PermissionDenied
-    video = _find(video_id)
+    video: Video | None = _find(video_id)
     if video is None:
         raise Http404("There is no such video. It may have been purged.")
     return video
@@ -103,7 +107,7 @@ def _moving(video: Video, now: Situation, site: str, *, may_change: bool) -> dic
     jobs = _address("admin:jobs_job_changelist", site)
     newest_first = video.transcodes.defer("plan").order_by("-number")
     return {
-        "now": live_topics.standing_of(video),
+        "now": live_topics.standing_of(video, now.newest),
         "video": video,
         "may_retry_quality": may_change and RETRY_QUALITY.is_possible(now),
         "is_active": now.is_active,
@@ -139,7 +143,7 @@ def _read_page(video_id: str, site: str, may_change: bool) -> live.State:
     video = _find(video_id)
     if video is None:
         return {f"video.{video_id}.status": "purged"}
-    now = situation_of(video)
+    now = situation_of(video, video.transcodes.order_by("-number").first())
     values = _moving(video, now, site, may_change=may_change)
     prefix = f"video.{video.pk}"
     return {
