@@ -7,7 +7,7 @@ of these rows already; the rules say it once more, for a database whose constrai
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from itertools import islice
 from typing import Any
@@ -44,20 +44,27 @@ class Violation:
 
 Rule = Callable[[], Iterable[Any]]
 RULES: dict[str, Rule] = {}
+ON_DISK: dict[str, Rule] = {}
+"""Rules that look at files, one by one."""
 
 
-def rule(text: str) -> Callable[[Rule], Rule]:
+def rule(text: str, *, on_disk: bool = False) -> Callable[[Rule], Rule]:
     def register(check: Rule) -> Rule:
-        RULES[text] = check
+        (ON_DISK if on_disk else RULES)[text] = check
         return check
 
     return register
 
 
-def broken_rules() -> list[Violation]:
-    """What is wrong, up to SHOWN subjects of each rule; empty when all is well."""
+def broken_rules(*, on_disk: bool = False) -> list[Violation]:
+    """What is wrong, up to SHOWN subjects of each rule; empty when all is well. Files are looked at if asked for."""
     with database.joins_in_one_pass():
-        return [Violation(text, str(subject)) for text, check in RULES.items() for subject in _some(check())]
+        broken = list(_broken(RULES))
+    return [*broken, *_broken(ON_DISK)] if on_disk else broken
+
+
+def _broken(rules: dict[str, Rule]) -> Iterator[Violation]:
+    return (Violation(text, str(subject)) for text, check in rules.items() for subject in _some(check()))
 
 
 def _some(subjects: Iterable[Any]) -> Iterable[Any]:

@@ -44,6 +44,8 @@ def fill_shelves(count: int) -> None:
             duration=90.0,
             width=640,
             height=480,
+            fps=25.0,
+            video_codec="h264",
         )
         for n, pk in enumerate(new_ulids(count))
     )
@@ -54,6 +56,10 @@ def fill_shelves(count: int) -> None:
             status=TranscodeStatus.FAILED if video.error_message else TranscodeStatus.PUBLISHED,
             workflow_id=workflow_id,
             error=video.error_message,
+            ended_at=Now() if video.error_message else None,
+            published_at=None if video.error_message else Now(),
+            encoder="" if video.error_message else "libx264",
+            plan=None if video.error_message else {"encoder": "libx264", "audio": []},
         )
         for video, workflow_id in zip(videos, new_ulids(count), strict=True)
     )
@@ -76,6 +82,9 @@ def fill_shelves(count: int) -> None:
             transcode=made,
             kind=RenditionKind.VIDEO,
             name=quality,
+            width=int(quality[:-1]) * 4 // 3,
+            height=int(quality[:-1]),
+            frame_rate=25.0,
             codecs="avc1.64001e",
             bandwidth=1_000_000,
             average_bandwidth=800_000,

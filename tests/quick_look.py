@@ -29,6 +29,8 @@ class _Look:
 def _compiled(alias: str) -> _Look:
     look = _Look()
     for check in RULES.values():
+        if check.__module__ != "jobs.invariants":
+            continue
         subjects = check()
         if isinstance(subjects, QuerySet):
             sql, params = subjects.query.clone().get_compiler(alias).as_sql()

@@ -56,8 +56,9 @@ def test_one_failed_quality_is_retried(videos_root: Path, act: Act, admin_client
     video = accept(two_qualities(50), slug="film")
     run_due_jobs()
     Transcode.objects.get().qualities.filter(quality="480p").update(
-        status=QualityStatus.FAILED, completed_at=None
+        status=QualityStatus.FAILED, completed_at=None, error_message="too hard"
     )
+    Transcode.objects.get().renditions.filter(name="480p").delete()
     assert "Retry 480p" in page_of(admin_client, video)
     act(video, "retry_quality", quality="360p")
     assert Transcode.objects.count() == 1, "it did not fail"

@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 from pytest_django import Settings
 
-from jobs import PermanentFailure, registry
+from jobs import PermanentFailure, lifecycle, registry
+from jobs.exceptions import TransitionRefused
 from jobs.models import Job, Status
 from jobs.reconcile import reconcile
 from jobs.testing import Run, run_due_jobs
@@ -65,12 +66,12 @@ def run_all() -> list[Run]:
     return run_due_jobs(raise_errors=False)
 
 
-def fail_quality(monkeypatch: pytest.MonkeyPatch, quality: str) -> None:
-    """Wherever this quality is among those that are encoded, ffmpeg fails."""
+def fail_quality(monkeypatch: pytest.MonkeyPatch, quality: str, *, chunk: int | None = None) -> None:
+    """Wherever this quality is among those that are encoded (of this chunk), ffmpeg fails."""
     real = encode.encode_chunk
 
     def fails(plan: Any, number: int, **arguments: Any) -> Any:
-        if any(r.name == quality for r in plan.renditions):
+        if any(r.name == quality for r in plan.renditions) and chunk in (None, number):
             raise FfmpegFailed(
                 "ffmpeg ended with exit status 1.", returncode=1, stderr=f"{quality}: too hard"
             )
@@ -148,6 +149,75 @@ def test_a_critical_quality_that_fails_fails_the_transcode_and_a_retry_encodes_o
     assert sorted(encoded) == [(1, ("480p",)), (2, ("480p",))]
     assert current(video).number == 1
     check_published(video)
+
+
+def run_out_of_attempts() -> None:
+    for _ in range(3):
+        run_due_jobs(raise_errors=False)
+        Job.objects.filter(status=Status.WAITING, blocked=False).update(run_at="2020-01-01T00:00:00Z")
+
+
+def states(video: Video) -> dict[str, tuple[str, int]]:
+    rows = only_transcode(video).qualities.filter(quality__in=["480p", "360p"])
+    return {row.quality: (row.status, row.segments_completed) for row in rows}
+
+
+@pytest.mark.parametrize("way", ["video", "job"])
+def test_after_a_retry_a_quality_has_the_chunks_that_were_finished_while_it_counted_as_failed(
+    videos_root: Path, encoded: list[tuple[int, tuple[str, ...]]], way: str
+) -> None:
+    video = accept(two_qualities())
+    run_due_jobs(limit=1)
+    first = Job.objects.filter(type="videos.encode", payload__chunk=1)
+    with pytest.MonkeyPatch.context() as broken:
+        fail_quality(broken, "480p", chunk=1)
+        for _ in range(3):
+            first.update(priority=0, run_at="2020-01-01T00:00:00Z")
+            run_due_jobs(limit=1, raise_errors=False)
+        assert states(video) == {"480p": ("failed", 0), "360p": ("pending", 0)}
+        run_all()
+    assert states(video) == {"480p": ("failed", 0), "360p": ("pending", 2)}
+    if way == "video":
+        intervening.retry(video)
+    else:
+        lifecycle.retry(first.get().pk)
+    assert states(video) == {"480p": ("pending", 2), "360p": ("pending", 2)}
+    run_all()
+    assert states(video) == {"480p": ("completed", 4), "360p": ("completed", 4)}
+    assert sorted(encoded) == [(1, ("360p",)), (1, ("480p",)), (2, ("480p", "360p"))]
+    check_published(video)
+
+
+def test_a_retry_of_something_else_does_not_ask_for_a_quality_that_was_given_up(
+    videos_root: Path, settings: Settings
+) -> None:
+    settings.VIDEOS = {**settings.VIDEOS, "CRITICAL_QUALITIES": "360p"}
+    video = accept(two_qualities())
+
+    def mute(*args: Any, **more: Any) -> None:
+        raise FfmpegFailed("ffmpeg ended with exit status 1.", returncode=1, stderr="no sound")
+
+    with pytest.MonkeyPatch.context() as broken:
+        fail_quality(broken, "480p")
+        broken.setattr(encode, "encode_audio", mute)
+        run_out_of_attempts()
+    video.refresh_from_db()
+    assert video.status == VideoStatus.FAILED
+    intervening.retry(video)
+    assert states(video)["480p"][0] == "failed"
+    run_all()
+    check_published(video, without=("480p",))
+
+
+def test_a_job_of_a_deleted_video_is_not_retried(videos_root: Path) -> None:
+    video = accept(clip(50))
+    run_due_jobs(limit=1)
+    intervening.delete(video)
+    cancelled = Job.objects.filter(type="videos.encode", status=Status.CANCELLED)
+    with pytest.raises(TransitionRefused, match="restore it first"):
+        lifecycle.retry(list(cancelled.values_list("pk", flat=True)))
+    assert not only_transcode(video).is_active
+    assert not Job.objects.active().exclude(type="videos.remove_files").exists()
 
 
 def test_a_source_that_is_gone_is_a_clear_failure_and_its_return_lets_a_retry_go_on(

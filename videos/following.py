@@ -18,7 +18,7 @@ from jobs import database
 from jobs.exceptions import TransitionRefused
 from jobs.models import Job, Status
 from jobs.signals import Transition, jobs_changed
-from videos import pipeline, progress, removal, toolchains
+from videos import conf, pipeline, progress, removal, toolchains
 from videos.media.plan import EncodePlan
 from videos.models import (
     QualityProgress,
@@ -73,6 +73,7 @@ def _follow(transcode: Transcode, transitions: list[Transition]) -> None:
     running = _running_beside(transcode, transitions)
     _count_work(transcode, transitions, running)
     if any(t.before in (Status.FAILED, Status.CANCELLED) for t in transitions) and before in ENDED:
+        _refuse_deleted(transcode, transitions)
         _revive(transcode)
     failure = next(
         (t for t in transitions if t.after == Status.FAILED and pipeline.is_critical(t.type)), None
@@ -147,7 +148,14 @@ def _revive(transcode: Transcode) -> None:
     transcode.status = TranscodeStatus.PENDING
     transcode.error = ""
     transcode.ended_at = None
+    _retry_qualities(transcode)
     toolchains.watch(transcode)
+
+
+def _refuse_deleted(transcode: Transcode, transitions: list[Transition]) -> None:
+    starts_over = any(t.after in (Status.PENDING, Status.WAITING) for t in transitions)
+    if starts_over and transcode.video.deleted_at:
+        raise TransitionRefused(f"{transcode.video.title!r} is deleted; restore it first.")
 
 
 def refuse_revival(transcode: Transcode) -> None:
@@ -211,9 +219,10 @@ def _count_work(transcode: Transcode, transitions: list[Transition], beside: lis
     returned = [jobs[t.job_id] for t in left if t.before == Status.PROCESSING and t.after != Status.COMPLETED]
     percent = progress.measured_percent(transcode, plan, [*returned, *beside])
     transcode.progress_percent = max(transcode.progress_percent, percent)
-    transcode.eta = progress.estimate_end(
-        transcode.started_at, transcode.progress_percent, database.read_clock()
-    )
+    if transcode.is_active:  # what still runs of one that has failed brings no end nearer
+        transcode.eta = progress.estimate_end(
+            transcode.started_at, transcode.progress_percent, database.read_clock()
+        )
     if segments:
         _count_segments(transcode, plan, segments)
 
@@ -232,6 +241,26 @@ def _count_segments(transcode: Transcode, plan: EncodePlan, segments: int) -> No
         ),
         completed_at=Case(When(is_all, then=Now()), default=None),
     )
+
+
+def _retry_qualities(transcode: Transcode) -> None:
+    """Qualities whose failure has failed the transcode are made after all; chunks that were completed meanwhile have
+    them already. No chunk has those that were given up: they stay so."""
+    plan = progress.plan_of(transcode)
+    if plan is None:
+        return
+    completed = _jobs_of(transcode).filter(status=Status.COMPLETED).values_list("type", "payload")
+    chunks = [payload["chunk"] for name, payload in completed if pipeline.encodes_picture(name)]
+    segments = sum(len(plan.chunk(number).segments) for number in chunks)
+    failed = transcode.qualities.filter(status=QualityStatus.FAILED).values_list("quality", flat=True)
+    again = [name for name in failed if conf.current().is_critical(name)]
+    if segments < plan.total_segments:
+        transcode.qualities.filter(quality__in=again).update(
+            status=QualityStatus.PENDING,
+            error_message="",
+            segments_completed=segments,
+            progress_percent=100.0 * segments / plan.total_segments,
+        )
 
 
 def plan_qualities(transcode: Transcode, plan: EncodePlan) -> None:

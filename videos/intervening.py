@@ -79,11 +79,7 @@ def retry(video: Video, *, actor: str = "") -> Transcode:
     )
 
     def write() -> bool:
-        again = lifecycle.retry(list(roots.values_list("pk", flat=True)), actor=actor)
-        newest.qualities.filter(status=QualityStatus.FAILED).update(
-            status=QualityStatus.PENDING, error_message=""
-        )
-        return bool(again)
+        return bool(lifecycle.retry(list(roots.values_list("pk", flat=True)), actor=actor))
 
     _refuse_without_source(video)
     if not _together(write):

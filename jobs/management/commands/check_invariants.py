@@ -10,10 +10,13 @@ from jobs.invariants import broken_rules
 
 
 class Command(BaseCommand):
-    help = "Check every rule that must hold between jobs, attempts, workers, workflows. Exit code 1 if one is broken."
+    help = (
+        "Check every rule that must hold between jobs, attempts, workers, workflows, and what other apps add: "
+        "videos and their files. Exit code 1 if one is broken."
+    )
 
     def handle(self, *args: Any, **options: Any) -> None:
-        broken = broken_rules()
+        broken = broken_rules(on_disk=True)
         for violation in broken:
             self.stderr.write(str(violation))
         if broken:

@@ -1,0 +1,30 @@
+"""What is on the disk: for `manage.py check_invariants` alone, which takes the time to look."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from django.db.models import F
+
+from jobs.invariants import rule
+from videos import storage
+from videos.models import Transcode, Video, VideoStatus
+from videos.reconciling import what_is_missing
+
+
+@rule("the source of every video is on the disk, as large as it was uploaded", on_disk=True)
+def _sources() -> Iterator[str]:
+    for video in Video.objects.order_by("pk").iterator():
+        source = storage.source(video)
+        size = source.stat().st_size if source.is_file() else None
+        if size != video.source_bytes and Video.objects.filter(pk=video.pk).exists():
+            yield f"{source} " + ("is missing" if size is None else f"has {size:,} bytes")
+
+
+@rule("a ready video has all files of its generation", on_disk=True)
+def _published() -> Iterator[str]:
+    ready = Transcode.objects.filter(video__current=F("pk"), video__status=VideoStatus.READY)
+    for transcode in ready.defer("plan").order_by("pk").iterator():
+        gap = what_is_missing(transcode)
+        if gap and ready.filter(pk=transcode.pk).exists():  # it may have been replaced meanwhile
+            yield f"{transcode}: {gap}"
