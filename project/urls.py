@@ -12,4 +12,5 @@ urlpatterns = [
     path("admin/", admin.site.urls),
     path("", include("jobs.urls")),
     path("", include("videos.urls")),
+    path("api/", include("videos.api.urls")),
 ]

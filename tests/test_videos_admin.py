@@ -21,8 +21,8 @@ from jobs.models import Job
 from jobs.testing import run_due_jobs
 from tests.video_site import accept, channel, clip, current, files_in, two_qualities
 from videos import intervening
-from videos.admin.verbs import VERBS, situation_of
 from videos.models import Channel, QualityStatus, Subtitle, Transcode, TranscodeStatus, Video, VideoStatus
+from videos.verbs import VERBS, situation_of
 
 pytestmark = pytest.mark.django_db
 
