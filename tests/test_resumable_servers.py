@@ -23,11 +23,11 @@ from tusclient.client import TusClient
 from tusclient.exceptions import TusUploadFailed
 from tusclient.storage.filestorage import FileStorage
 
+from jobs import staff_tokens
 from tests.conftest import StartManage
 from tests.support import ManageProcess, wait_until
 from tests.tus import CHUNK, encoded
 from tests.video_site import channel, clip
-from videos import staff_tokens
 from videos.models import ResumableUpload, Video
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -45,7 +45,12 @@ class Server:
             self.port = listener.getsockname()[1]
         self.url = f"http://{HOST}:{self.port}/api/uploads/"
         self.headers = {"Authorization": f"Bearer {token}"}
-        environment = {"VIDEOS_ROOT": str(root), "ALLOWED_HOSTS": HOST, "VIDEOS_MIN_FREE_BYTES": "0", **settings}
+        environment = {
+            "VIDEOS_ROOT": str(root),
+            "ALLOWED_HOSTS": HOST,
+            "VIDEOS_MIN_FREE_BYTES": "0",
+            **settings,
+        }
         address = f"{HOST}:{self.port}"
         self.process: ManageProcess = start_manage("runserver", "--noreload", address, env=environment)
         wait_until(self._answers)
@@ -231,8 +236,8 @@ def test_the_quota_holds_when_many_begin_at_once(serve: Callable[..., Server]) -
     channel()
 
     def begin(number: int) -> int:
-        headers = {"Upload-Length": "200", "Upload-Metadata": encoded(channel="films")}
-        return server.ask("POST", server.url, **headers).status_code
+        answer = server.ask("POST", server.url, Upload_Length="200", Upload_Metadata=encoded(channel="films"))
+        return answer.status_code
 
     with ThreadPoolExecutor(8) as pool:
         answers = sorted(pool.map(begin, range(8)))

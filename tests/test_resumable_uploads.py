@@ -19,13 +19,14 @@ from django.test import Client
 from django.utils import timezone
 from pytest_django import Settings
 
+from jobs import staff_tokens
 from jobs.exceptions import QueueFull
 from jobs.models import Job
 from jobs.reconcile import reconcile
 from jobs.testing import assert_enqueued, run_due_jobs
 from tests.tus import UPLOADS, Tus, encoded
 from tests.video_site import accept, channel, clip, current, files_in
-from videos import intake, staff_tokens, storage
+from videos import intake, storage
 from videos.models import ResumableUpload, Video
 from videos.reconciling import find_orphans
 from videos.refusal import Refusal
@@ -535,7 +536,7 @@ def test_without_its_job_reconcile_removes_it(tus: Tus, videos_root: Path) -> No
     tus.begun(10)
     kept = tus.begun(10)
     Job.objects.all().delete()
-    first = ResumableUpload.objects.first()
+    first = ResumableUpload.objects.order_by("pk")[0]
     ResumableUpload.objects.filter(pk=first.pk).update(expires_at=timezone.now() - timedelta(hours=1))
     reconcile(dry_run=True)
     assert ResumableUpload.objects.count() == 2
@@ -673,7 +674,7 @@ def test_a_staff_token_needs_no_session(videos_root: Path, settings: Settings) -
         "Bearer \u00e9",
     ):
         assert status(wrong) == 401
-    assert status(f"Bearer {staff_tokens.issue(user, timedelta(seconds=-1))}") == 401
+    assert status(f"Bearer {staff_tokens.issue(user, timedelta(milliseconds=1))}") == 401
     user.set_password("new")
     user.save()
     assert status(f"Bearer {token}") == 401
@@ -681,7 +682,5 @@ def test_a_staff_token_needs_no_session(videos_root: Path, settings: Settings) -
     assert status(f"Bearer {token}") == 201
     User.objects.update(is_active=False)
     assert status(f"Bearer {token}") == 401
-    with pytest.raises(CommandError, match="no active member"):
+    with pytest.raises(CommandError, match="not an active member"):
         call_command("stafftoken", user.username)
-    with pytest.raises(CommandError, match="between 1 and"):
-        call_command("stafftoken", "x", "--days=0")

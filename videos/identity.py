@@ -8,7 +8,7 @@ from typing import Any
 from django.http import HttpRequest, HttpResponse
 from django.middleware.csrf import CsrfViewMiddleware
 
-from videos import staff_tokens
+from jobs import staff_tokens
 from videos.refusal import Refusal
 
 _BEARER = re.compile(r"bearer +(\S+)", re.IGNORECASE)
@@ -30,7 +30,7 @@ def identify(request: HttpRequest, *permissions: str) -> Any:
 
 def _by_token(header: str) -> Any:
     match = _BEARER.fullmatch(header.strip())
-    user = staff_tokens.user_of(match[1]) if match else None
+    user = staff_tokens.verify(match[1]) if match else None
     if user is None:
         raise Refusal(
             401,

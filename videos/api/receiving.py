@@ -23,7 +23,7 @@ SLACK = 1 << 20
 View = Callable[..., HttpResponse]
 
 
-class Received(UploadedFile):
+class Received(UploadedFile):  # type: ignore[type-arg]
     """The field of the form; `upload` is what intake makes a video of."""
 
     def __init__(self, file: BinaryIO, upload: intake.Upload, content_type: str) -> None:

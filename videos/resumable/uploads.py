@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 
 from django.db.models import Count, Sum
+from django.db.models.expressions import Combinable
 from django.db.models.functions import Now
 
 from jobs import database, enqueue
@@ -153,7 +154,7 @@ def _refuse_over_quota(owner: str, length: int) -> None:
         )
 
 
-def _expiry() -> object:
+def _expiry() -> Combinable:
     return database.now_plus(conf.current().upload_expiry)
 
 
