@@ -684,3 +684,17 @@ def test_a_staff_token_needs_no_session(videos_root: Path, settings: Settings) -
     assert status(f"Bearer {token}") == 401
     with pytest.raises(CommandError, match="not an active member"):
         call_command("stafftoken", user.username)
+
+
+def test_wrong_tokens_are_limited_and_right_ones_are_not(videos_root: Path, settings: Settings) -> None:
+    settings.VIDEOS = {**settings.VIDEOS, "MIN_FREE_BYTES": 0}
+    settings.JOBS = {**settings.JOBS, "FAILED_AUTH_RATE": 3}
+    client_of("add_video")
+    token = staff_tokens.issue(User.objects.get(), timedelta(days=1))
+    script = Tus(Client())
+    assert [script.begin(10, Authorization="Bearer wrong").status_code for _ in range(3)] == [401] * 3
+    limited = script.begin(10, Authorization="Bearer wrong")
+    assert (limited.status_code, limited.json()["error"]) == (429, "too_many_tries")
+    assert 1 <= int(limited["Retry-After"]) <= 60
+    assert script.client.get("/api/videos", headers={"Authorization": "Bearer wrong"}).status_code == 429
+    assert script.begin(10, Authorization=f"Bearer {token}").status_code == 201
