@@ -17,7 +17,7 @@ from videos.refusal import Refusal
 
 router = Router(tags=["channels"])
 
-_STAFF = (401, 403, 503)
+_STAFF = (401, 403, 429, 503)
 
 Id = Annotated[int, Path(description="the id of the channel", ge=1, le=LARGEST_ID)]
 

@@ -41,8 +41,8 @@ from videos.verbs import DELETE, RESTORE, RETRANSCODE, RETRY, RETRY_QUALITY, Ord
 router = Router(tags=["videos"])
 
 _ULID = re.compile(r"[0-9A-HJKMNP-TV-Z]{26}")
-_STAFF = (401, 403, 503)
-_VERB = {200: VideoDetail, **refusals(*_STAFF, 400, 404, 409, 422, 429)}
+_STAFF = (401, 403, 429, 503)
+_VERB = {200: VideoDetail, **refusals(*_STAFF, 400, 404, 409, 422)}
 
 Id = Annotated[str, Path(description="the id of the video")]
 
@@ -92,7 +92,7 @@ def page_of(matching: Any, wanted: Narrowed) -> VideoPage:
 
 @router.post(
     "videos",
-    response={(200, 201): Uploaded, **refusals(*_STAFF, 400, 413, 422, 429, 507)},
+    response={(200, 201): Uploaded, **refusals(*_STAFF, 400, 413, 422, 507)},
     auth=staff(UPLOAD),
     summary="Upload a video",
     operation_id="upload_video",
