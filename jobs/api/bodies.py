@@ -32,7 +32,7 @@ def json_body(limit: int | Callable[[], int]) -> Callable[[Any], Any]:
             if not (request.META.get("CONTENT_LENGTH") or "0").isdecimal():
                 return Refusal(400, "bad_length", "Content-Length is not a number.").as_response()
             bounded = Bounded(request, limit() if callable(limit) else limit)
-            request._stream = bounded  # type: ignore[attr-defined]  # where Django reads a body from
+            request._stream = bounded  # type: ignore[assignment]  # where Django reads a body from
             return run(request, *args, **kwargs)
 
         return with_body
@@ -44,7 +44,7 @@ class Bounded:
     """The body of a request, which gives no more than the limit."""
 
     def __init__(self, request: HttpRequest, limit: int) -> None:
-        self._stream = request._stream  # type: ignore[attr-defined]
+        self._stream = request._stream
         self._declared = request.META.get("CONTENT_LENGTH") or "0"
         self._limit = limit
 
