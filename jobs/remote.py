@@ -152,7 +152,7 @@ def _announce(worker: Worker, changes: dict[str, Any], *, afresh: bool) -> None:
 
 
 def _held(worker: Worker) -> dict[Lease, datetime]:
-    rows = Job.objects.leased().filter(worker_id=worker.pk)
+    rows: Any = Job.objects.leased().filter(worker_id=worker.pk)
     return {
         Lease(job_id, token, worker.pk): expires_at
         for job_id, token, expires_at in rows.values_list("id", "lease_token", "claim_expires_at")
@@ -170,7 +170,7 @@ def _to_stop(
     # Only of jobs that this worker was the last to run: the fate of others is none of its business.
     ran = Job.objects.filter(pk__among=frozenset(lease.job_id for lease in gone))
     fates = dict(ran.filter(processed_by_worker_id=worker.pk).values_list("id", "status"))
-    reasons = {
+    reasons: dict[str, str] = {
         Status.CANCELLED: "cancelled",
         Status.COMPLETED: "finished",
         Status.FAILED: "finished",

@@ -49,7 +49,8 @@ class RemoteClient:
 
     def report(self, verb: str, job: dict[str, Any], **fields: Any) -> Any:
         """`report("progress", job, percent=5)`; what a verb demands besides the token is added."""
-        needed = {"progress": {"percent": 1}, "fail": {"message": "no"}}.get(verb, {})
+        demanded: dict[str, dict[str, Any]] = {"progress": {"percent": 1}, "fail": {"message": "no"}}
+        needed = demanded.get(verb, {})
         return self.send(f"jobs/{job['job_id']}/{verb}", {"token": job["token"], **needed, **fields})
 
 

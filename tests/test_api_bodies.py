@@ -105,8 +105,8 @@ def test_no_more_than_the_limit_is_read_of_a_body_that_does_not_say_its_length()
     request = WSGIRequest(
         {"REQUEST_METHOD": "POST", "wsgi.input": io.BytesIO(), "CONTENT_TYPE": "application/json"}
     )
-    request._stream = body  # type: ignore[attr-defined]
-    request._stream = Bounded(request, 1000)  # type: ignore[attr-defined]
+    request._stream = body  # type: ignore[assignment]
+    request._stream = Bounded(request, 1000)  # type: ignore[assignment]
     with pytest.raises(Refusal) as caught:
         _ = request.body
     assert caught.value.status == 413

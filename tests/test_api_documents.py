@@ -56,15 +56,16 @@ def test_every_refusal_is_documented_as_a_problem(document: Any) -> None:
 
 
 def test_every_operation_says_who_may_use_it(document: Any) -> None:
-    ways = {
+    ways: dict[str, Any] = {
         "worker": [{"WorkerBearer": []}, {"WorkerKeyHeader": []}],
         "admin": [{"StaffBearer": []}, {"StaffSession": []}],
     }
     for address, _, operation in operations(document):
-        expected = {
+        special: dict[str, Any] = {
             "/api/worker/health": None,
             "/api/worker/register": [{"AdminSecret": []}],
-        }.get(address, ways[operation["tags"][0]])
+        }
+        expected = special.get(address, ways[operation["tags"][0]])
         assert operation.get("security") == expected, address
         assert operation["summary"]
     schemes = document["components"]["securitySchemes"]

@@ -120,7 +120,7 @@ def test_a_key_of_a_worker_that_is_no_remote_one_opens_nothing() -> None:
 
 
 def test_the_use_of_a_key_is_written_once_a_minute(far: RemoteClient) -> None:
-    used = WorkerKey.objects.values_list("last_used_at", flat=True)
+    used: Any = WorkerKey.objects.values_list("last_used_at", flat=True)
     first = used.get()
     far.heartbeat()
     assert used.get() == first

@@ -29,8 +29,10 @@ def json_body(limit: int | Callable[[], int]) -> Callable[[Any], Any]:
     def decorate(run: View) -> View:
         @wraps(run)
         def with_body(request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
+            if not (request.META.get("CONTENT_LENGTH") or "0").isdecimal():
+                return Refusal(400, "bad_length", "Content-Length is not a number.").as_response()
             bounded = Bounded(request, limit() if callable(limit) else limit)
-            request._stream = bounded  # type: ignore[attr-defined]  # where Django reads a body from
+            request._stream = bounded  # type: ignore[assignment]  # where Django reads a body from
             return run(request, *args, **kwargs)
 
         return with_body
@@ -42,13 +44,11 @@ class Bounded:
     """The body of a request, which gives no more than the limit."""
 
     def __init__(self, request: HttpRequest, limit: int) -> None:
-        self._stream = request._stream  # type: ignore[attr-defined]
+        self._stream = request._stream
         self._declared = request.META.get("CONTENT_LENGTH") or "0"
         self._limit = limit
 
     def read(self, size: int = -1) -> bytes:
-        if not self._declared.isdecimal():
-            raise Refusal(400, "bad_length", "Content-Length is not a number.")
         too_large = Refusal(413, "too_large", f"The body may have {self._limit:,} bytes.")
         if len(self._declared) > 18 or int(self._declared) > self._limit:
             raise too_large

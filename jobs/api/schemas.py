@@ -237,7 +237,9 @@ class Release(Report):
 class JobState(BaseModel):
     job_id: str
     status: Literal["waiting", "pending", "processing", "completed", "failed", "cancelled"]
-    lease_seconds: float | None = Field(None, description="while it is processing: how long the lease lasts")
+    lease_seconds: float | None = Field(
+        default=None, description="while it is processing: how long the lease lasts"
+    )
 
 
 class Health(BaseModel):
