@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import timedelta
 
-from jobs.settings_schema import SettingsReader, duration, flag, number, parse_duration
+from jobs.settings_schema import SettingsReader, duration, flag, number, parse_duration, release, secret
 
 __all__ = ["JobsSettings", "current", "find_problems", "parse_duration"]
 
@@ -51,6 +51,17 @@ class JobsSettings:
     retention: timedelta = duration("30d", "how long completed and cancelled jobs are kept")
     live_connections: int = number(
         200, "live pages that one web process serves; the next ones poll; 0: all of them poll", minimum=0
+    )
+    worker_admin_secret: str = secret(
+        "with it a remote worker registers itself; empty: registration is off", shortest=16
+    )
+    min_worker_version: str = release(
+        "remote workers below this version get no jobs; empty: any version does"
+    )
+    registration_rate: int = number(10, "attempts to register a worker, per minute and client address")
+    failed_auth_rate: int = number(30, "wrong keys and tokens, per minute and client address")
+    trusted_proxies: int = number(
+        0, "how many proxies in front of the site append to X-Forwarded-For; 0: it is not read", minimum=0
     )
 
 

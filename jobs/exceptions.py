@@ -9,10 +9,12 @@ JobsError
 ├── TransitionRefused         the job is not in a state that allows it
 │   ├── LeaseLost             another worker owns the job; stop and report nothing
 │   └── UniqueKeyTaken
+├── TooManyTries              .retry_after
 └── WorkerRefused             this worker may not claim
     ├── UnknownWorker
     ├── WorkerDisabled
     ├── WorkerOffline
+    ├── WorkerOutdated
     └── WorkerNameTaken
 
 Raised by handlers, to say how the attempt ended: PermanentFailure, RetryLater, JobStopped (and its kind JobTimeout).
@@ -76,6 +78,14 @@ class UniqueKeyTaken(TransitionRefused):
     """Another active job has this job's unique key."""
 
 
+class TooManyTries(JobsError):
+    """A client has tried something too often, such as keys that are wrong."""
+
+    def __init__(self, what: str, retry_after: int) -> None:
+        super().__init__(f"Too many tries ({what}). Try again in {retry_after} s.")
+        self.retry_after = retry_after
+
+
 class WorkerRefused(JobsError):
     """This worker may not claim jobs now."""
 
@@ -93,6 +103,13 @@ class WorkerDisabled(WorkerRefused):
 class WorkerOffline(WorkerRefused):
     def __init__(self, name: str) -> None:
         super().__init__(f"Worker {name} counts as offline; send a heartbeat before claiming.")
+
+
+class WorkerOutdated(WorkerRefused):
+    def __init__(self, name: str, version: str, minimum: str) -> None:
+        super().__init__(
+            f"Worker {name} runs version {version or 'unknown'} and the site asks for {minimum} or newer; upgrade it."
+        )
 
 
 class WorkerNameTaken(WorkerRefused):

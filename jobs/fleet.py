@@ -17,7 +17,7 @@ from django.db.models.functions import Now
 from jobs import conf, database, processes, wakeup
 from jobs.exceptions import UnknownWorker, WorkerNameTaken
 from jobs.lifecycle.recovering import recover_lost
-from jobs.models import JobTypeState, Worker, WorkerStatus
+from jobs.models import JobTypeState, Worker, WorkerKind, WorkerStatus
 
 F = TypeVar("F", bound=Callable[[Collection[str]], Iterable[str]])
 
@@ -121,7 +121,7 @@ def _take_name(name: str, lock_key: int | None = None) -> Worker | None:
                 return None
         else:
             proof = proof_of_death(worker)
-            if proof is None:
+            if proof is None or worker.kind == WorkerKind.REMOTE:  # whose name goes with its keys
                 return None
             recover_lost(worker.pk, proof)
         Worker.objects.filter(pk=worker.pk).update(
@@ -140,6 +140,8 @@ def proof_of_death(worker: Worker) -> str | None:
     """Why this worker's process certainly no longer runs; None when that is not certain."""
     if worker.stopped_at is not None:
         return f"worker {worker.name} has said goodbye"
+    if worker.kind == WorkerKind.REMOTE:
+        return None  # nothing here can tell silence from death: its leases run out
     here, there = processes.this_host(), processes.Host.parse(worker.host)
     if here == there and worker.pid is not None:
         # On the same host the process table knows; its word is final either way.

@@ -13,7 +13,18 @@ from django.db.models import Exists, OuterRef
 
 from jobs import conf, database, fleet, orchestrator, statistics
 from jobs.lifecycle.recovering import expiry_counts, recover_expired, recover_lost
-from jobs.models import ACTIVE, Attempt, Event, Job, Prerequisite, Status, SubmissionWindow, Worker, Workflow
+from jobs.models import (
+    ACTIVE,
+    Attempt,
+    ClaimAnswer,
+    Event,
+    Job,
+    Prerequisite,
+    Status,
+    SubmissionWindow,
+    Worker,
+    Workflow,
+)
 from jobs.ulid import ulid_floor
 
 log = logging.getLogger("jobs.recovery")
@@ -126,12 +137,13 @@ def _prunable() -> list[str]:
 
 
 def prune_the_rest() -> int:
-    """Rows that only ever served others: empty workflows, rate counters, workers long gone."""
+    """Rows that only ever served others: empty workflows, rate counters, answered claims, workers long gone."""
     old = database.now_minus(conf.current().retention)
     empty = Workflow.objects.filter(jobs__isnull=True, created_at__lt=old)
     windows = SubmissionWindow.objects.filter(minute__lt=database.now_minus(conf.parse_duration("10m")))
     departed = Worker.objects.filter(stopped_at__lt=old, disabled=False, running_jobs__isnull=True)
-    return sum(group.delete()[0] for group in (empty, windows, departed))
+    answered = ClaimAnswer.objects.filter(at__lt=database.now_minus(conf.current().claim_duration))
+    return sum(group.delete()[0] for group in (empty, windows, answered, departed))
 
 
 STEPS: tuple[Callable[[], object], ...] = (

@@ -41,6 +41,8 @@ class JobType:
     """Run in a child process, killed on timeout and cancel."""
     memory_limit: int | None = None
     """Bytes of address space the child process may use; needs isolate."""
+    remote: bool = False
+    """Workers that come over HTTP may run it: its handler needs no database, and its payload is theirs to read."""
     signature: inspect.Signature = field(init=False, compare=False, repr=False)
     required: frozenset[str] = field(init=False, compare=False, repr=False)
     accepted: frozenset[str] | None = field(init=False, compare=False, repr=False)
@@ -101,6 +103,7 @@ def job_type(
     artifact: Callable[[dict[str, Any]], bool | None] | None = None,
     isolate: bool = False,
     memory_limit: int | None = None,
+    remote: bool = False,
 ) -> Callable[[H], H]:
     """Register the decorated function as the handler of jobs of this type."""
     if isinstance(requires, str):
@@ -126,6 +129,7 @@ def job_type(
             artifact=artifact,
             isolate=isolate,
             memory_limit=memory_limit,
+            remote=remote,
         )
         return handler
 

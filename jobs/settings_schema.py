@@ -15,6 +15,8 @@ from typing import Any, Generic, TypeVar
 from django.conf import settings as django_settings
 from django.core.exceptions import ImproperlyConfigured
 
+from jobs.versions import parse_version
+
 T = TypeVar("T")
 
 _UNITS = {"": 1, "ms": 0.001, "s": 1, "m": 60, "min": 60, "h": 3600, "d": 86400}
@@ -89,6 +91,28 @@ def text(default: str, help: str, *, choices: tuple[str, ...] = ()) -> str:
         return value
 
     return field(default=default, metadata={"parse": parse, "help": help})
+
+
+def secret(help: str, *, shortest: int) -> str:
+    """Empty, or long enough that nobody guesses it. Complaints never quote it."""
+
+    def parse(value: Any) -> str:
+        if not isinstance(value, str) or 0 < len(value) < shortest or not value.isascii():
+            raise ValueError(f"a secret is empty or at least {shortest} ASCII characters long")
+        return value
+
+    return field(default="", metadata={"parse": parse, "help": help})
+
+
+def release(help: str) -> str:
+    """Empty, or a version such as 1.2.3."""
+
+    def parse(value: Any) -> str:
+        if not isinstance(value, str) or (value and parse_version(value) is None):
+            raise ValueError(f"{value!r} is not a version such as 1.2.3")
+        return value
+
+    return field(default="", metadata={"parse": parse, "help": help})
 
 
 class SettingsReader(Generic[T]):

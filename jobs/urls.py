@@ -2,10 +2,12 @@
 
 from django.urls import path
 
+from jobs.health import view as health
 from jobs.live.views import events
 
 app_name = "jobs"
 
 urlpatterns = [
     path("api/events/", events, name="events"),
+    path("health", health, name="health"),
 ]

@@ -7,8 +7,10 @@ import hmac
 import re
 import secrets
 from datetime import timedelta
+from enum import StrEnum
+from typing import Any
 
-from django.db.models import Q
+from django.db.models import BooleanField, ExpressionWrapper, Q
 from django.db.models.functions import Now
 
 from jobs import database
@@ -36,21 +38,51 @@ def issue(worker: Worker, *, actor: str = "", lifetime: timedelta | None = None)
     return record, key
 
 
+class Verdict(StrEnum):
+    USABLE = "usable"
+    UNKNOWN = "unknown"
+    REVOKED = "revoked"
+    EXPIRED = "expired"
+
+
 def verify(key: str) -> WorkerKey | None:
     """The record of this key with its worker, if it is usable now; notes its use. None for anything else."""
+    record, verdict = examine(key)
+    return record if verdict is Verdict.USABLE else None
+
+
+def examine(key: str) -> tuple[WorkerKey | None, Verdict]:
+    """The record of this key with its worker, and whether it opens anything now; its use is noted if it does.
+
+    One statement, but for the first use in a minute. Who holds a key that was revoked may know that it was.
+    """
+    record = _find(key)
+    if record is None:
+        return None, Verdict.UNKNOWN
+    if record.revoked_at is not None:
+        return record, Verdict.REVOKED
+    if record.is_expired:
+        return record, Verdict.EXPIRED
+    if record.use_is_due:
+        WorkerKey.objects.filter(_use_is_due(), pk=record.pk).update(last_used_at=Now())
+    return record, Verdict.USABLE
+
+
+def _find(key: str) -> Any:
     if not _FORM.fullmatch(key):
         return None
+    expired = ExpressionWrapper(Q(expires_at__lte=Now()), output_field=BooleanField())
+    due = ExpressionWrapper(_use_is_due(), output_field=BooleanField())
+    candidates = WorkerKey.objects.filter(prefix=key[:PREFIX_LENGTH]).select_related("worker")
     digest, found = _digest(key), None
-    for candidate in WorkerKey.objects.usable().filter(prefix=key[:PREFIX_LENGTH]).select_related("worker"):
+    for candidate in candidates.annotate(is_expired=expired, use_is_due=due):
         if hmac.compare_digest(candidate.sha256, digest):
             found = candidate
-    if found is not None:
-        noted = WorkerKey.objects.filter(
-            Q(last_used_at__isnull=True) | Q(last_used_at__lt=database.now_minus(_USE_NOTED_EVERY)),
-            pk=found.pk,
-        )
-        noted.update(last_used_at=Now())
     return found
+
+
+def _use_is_due() -> Q:
+    return Q(last_used_at__isnull=True) | Q(last_used_at__lt=database.now_minus(_USE_NOTED_EVERY))
 
 
 def revoke(key_ids: list[int], *, actor: str = "") -> list[int]:
@@ -60,6 +92,12 @@ def revoke(key_ids: list[int], *, actor: str = "") -> list[int]:
         ids = list(live.values_list("pk", flat=True))
         WorkerKey.objects.filter(pk__in=ids).update(revoked_at=Now(), revoked_by=storable(actor)[:200])
     return ids
+
+
+def revoke_all(worker: Worker, *, actor: str = "") -> list[WorkerKey]:
+    """No key of this worker opens anything any more. Returns those that did until now."""
+    keys = {key.pk: key for key in WorkerKey.objects.usable().filter(worker=worker)}
+    return [keys[key_id] for key_id in revoke(list(keys), actor=actor)]
 
 
 def _digest(key: str) -> str:

@@ -5,7 +5,7 @@ import time
 from jobs import JobContext, job_type
 
 
-@job_type("demo.count")
+@job_type("demo.count", remote=True)
 def count(job: JobContext, to: int = 20, pause: float = 0.5) -> None:
     """Count to a number, and say how far it is."""
     for number in range(1, to + 1):

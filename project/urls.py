@@ -10,6 +10,8 @@ urlpatterns = [
     path("", RedirectView.as_view(pattern_name="admin:index")),
     path("favicon.ico", RedirectView.as_view(url=lazy(static, str)("videos/icon.svg"))),
     path("admin/", admin.site.urls),
+    path("api/", include("jobs.api.urls")),
     path("", include("jobs.urls")),
     path("", include("videos.urls")),
+    path("api/", include("videos.api.urls")),
 ]

@@ -13,7 +13,7 @@ import pytest
 from django.db import connection, connections
 from pytest_django import Settings
 
-from jobs import capacity, registry, wakeup
+from jobs import capacity, housekeeping, registry, wakeup
 from jobs.invariants import broken_rules
 from tests.databases import server_key
 from tests.postgres_server import PostgresServer
@@ -61,8 +61,9 @@ def _invariants_hold(request: pytest.FixtureRequest, _django_db_marker: None) ->
 
 @pytest.fixture(autouse=True)
 def _process_starts_afresh() -> None:
-    """What a process remembers of its own enqueueing is not carried from test to test."""
+    """What a process remembers of its own doings is not carried from test to test."""
     capacity._estimate = capacity._Estimate()
+    housekeeping._tick, housekeeping._sweep = housekeeping._Stopwatch(), housekeeping._Stopwatch()
     wakeup._last_sent.clear()
 
 

@@ -158,7 +158,7 @@ def test_a_key_is_shown_once_with_the_command_to_paste(admin_client: Client, rem
     assert found is not None
     assert found.worker == remote
     assert f"python manage.py runworker --server http://testserver --key {key}" in text_of(answer)
-    assert "does not take in remote workers yet" in text_of(answer)
+    assert "not part of this version yet" in text_of(answer)
     assert "no-store" in answer["Cache-Control"]
     later = text_of(admin_client.get(page_of(remote)))
     assert key not in later

@@ -19,8 +19,8 @@ from tests.video_admin import video as video
 from tests.video_admin import waiting as waiting
 from tests.video_site import accept, current, two_qualities
 from videos import intervening
-from videos.admin.verbs import VERBS, situation_of
 from videos.models import Channel, QualityStatus, Subtitle, Transcode, TranscodeStatus, Video, VideoStatus
+from videos.verbs import VERBS, situation_of
 
 pytestmark = pytest.mark.django_db
 

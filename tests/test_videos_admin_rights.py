@@ -12,8 +12,8 @@ from tests.video_admin import LIST, page_of, send
 from tests.video_admin import failed as failed
 from tests.video_admin import video as video
 from tests.video_site import clip
-from videos.admin.verbs import VERBS, situation_of
 from videos.models import Transcode, Video, VideoStatus
+from videos.verbs import VERBS, situation_of
 
 pytestmark = pytest.mark.django_db
 

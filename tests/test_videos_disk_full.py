@@ -1,8 +1,6 @@
 """A disk that is really full: a small file system of its own."""
 
-import os
-import subprocess
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -10,30 +8,13 @@ from pytest_django import Settings
 
 from jobs.models import Job, Status
 from jobs.testing import run_due_jobs
+from tests.small_disk import resize as resize  # a fixture
 from tests.video_site import accept, check_published, clip
 from videos import intervening
 from videos.exceptions import UploadRefused
 from videos.models import Video, VideoStatus
 
 pytestmark = pytest.mark.django_db
-
-
-@pytest.fixture
-def resize(videos_root: Path) -> Iterator[Callable[[str], None]]:
-    """`resize("2m")` gives VIDEOS["ROOT"] a file system of this size, or changes its size."""
-    videos_root.mkdir()
-    if os.geteuid() != 0 or subprocess.run(_mount(videos_root, "size=16k"), capture_output=True).returncode:
-        pytest.skip("needs the right to mount a file system")
-
-    def resize(size: str) -> None:
-        subprocess.run(_mount(videos_root, f"remount,size={size}"), check=True)
-
-    yield resize
-    subprocess.run(["umount", "--lazy", videos_root], check=True)
-
-
-def _mount(folder: Path, options: str) -> list[str | Path]:
-    return ["mount", "-t", "tmpfs", "-o", options, "tmpfs", folder]
 
 
 def test_an_upload_for_which_there_is_no_room_is_refused(

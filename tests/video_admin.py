@@ -12,8 +12,8 @@ from django.test import Client
 from jobs.testing import run_due_jobs
 from tests.video_site import accept, channel, clip
 from videos import intervening
-from videos.admin.verbs import situation_of
 from videos.models import Video, VideoStatus
+from videos.verbs import situation_of
 
 EVIL = "<script>alert(1)</script>"
 LIST = "/admin/videos/video/"

@@ -6,6 +6,10 @@ from typing import Any
 
 from videos.models import Video, Visibility
 
+UPLOAD = "videos.add_video"
+VIEW = ("videos.view_video", "videos.change_video")
+CHANGE = "videos.change_video"
+
 
 def may_watch(user: Any, video: Video) -> bool:
     """Public and unlisted: everybody who has the address. Private: the owner, and staff who may view videos."""
@@ -21,9 +25,8 @@ def may_watch(user: Any, video: Video) -> bool:
 
 def may_view(user: Any) -> bool:
     """In the admin, whoever may change videos may look at them."""
-    seeing = ("videos.view_video", "videos.change_video")
-    return bool(user.is_active and user.is_staff and any(user.has_perm(name) for name in seeing))
+    return bool(user.is_active and user.is_staff and any(user.has_perm(name) for name in VIEW))
 
 
 def may_edit(user: Any) -> bool:
-    return bool(user.is_active and user.is_staff and user.has_perm("videos.change_video"))
+    return bool(user.is_active and user.is_staff and user.has_perm(CHANGE))

@@ -26,6 +26,16 @@ PRESETS = ("ultrafast", "superfast", "veryfast", "faster", "fast", "medium", "sl
 class VideosSettings:
     root: str = text("", "the folder that holds every file of every video; empty: MEDIA_ROOT/videos")
     upload_max_bytes: int = number(100 * 10**9, "the largest upload")
+    upload_quota_bytes: int = number(
+        200 * 10**9, "how many bytes the unfinished resumable uploads of one user may have together"
+    )
+    upload_quota_files: int = number(50, "how many unfinished resumable uploads one user may have")
+    upload_expiry: timedelta = duration(
+        "1d", "how long an unfinished resumable upload is kept after its last byte"
+    )
+    min_free_bytes: int = number(
+        10**9, "room that resumable uploads leave on the disk; with less the site is not healthy", minimum=0
+    )
     max_duration: timedelta = duration("12h", "the longest video")
     max_pixels: int = number(8192 * 4608, "the largest picture, width times height")
     segment_seconds: int = number(6, "how long a segment is")

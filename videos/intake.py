@@ -13,7 +13,7 @@ import contextlib
 import errno
 import hashlib
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -36,6 +36,7 @@ from videos.subtitling import Captions, one_per_language, store_captions
 BLOCK = 1 << 20
 LONGEST_NAME = 300
 ADDRESSES_TRIED = 1000
+NO_ROOM = "There is no room left to store the file; try again later."
 
 
 @dataclass(frozen=True)
@@ -84,13 +85,13 @@ def accept(
 
     `captions` are stored with it, in the same transaction; a video that is there already keeps its own.
     """
-    wanted = _wanted(
+    wanted = what_is_wanted(
         path.name, channel, title, slug, owner, visibility, same_content_once, qualities, captions
     )
     if wanted.chosen and (existing := _same_handle(wanted)):
         return existing
     with received(_blocks(path), name=path.name) as upload:
-        return _admit(upload, wanted)
+        return admit(upload, wanted)
 
 
 def accept_stream(
@@ -107,9 +108,11 @@ def accept_stream(
     captions: Sequence[Captions] = (),
 ) -> Video:
     """The same for bytes that arrive over the wire; no more than a block of them is held in memory."""
-    wanted = _wanted(name, channel, title, slug, owner, visibility, same_content_once, qualities, captions)
+    wanted = what_is_wanted(
+        name, channel, title, slug, owner, visibility, same_content_once, qualities, captions
+    )
     with received(blocks, name=name) as upload:
-        return _admit(upload, wanted)
+        return admit(upload, wanted)
 
 
 def channel_named(slug: str) -> Channel:
@@ -128,7 +131,7 @@ def channel_named(slug: str) -> Channel:
 def received(blocks: Iterable[bytes], *, name: str) -> Iterator[Upload]:
     """The bytes as a file in ROOT/incoming, with their checksum; gone afterwards unless it was moved away."""
     upload_id = new_ulid()
-    name = storable(Path(name).name)[-LONGEST_NAME:]
+    name = plain_name(name)
     folder = storage.incoming(upload_id)
     limit = conf.current().upload_max_bytes
     digest, size = hashlib.sha256(), 0
@@ -145,11 +148,28 @@ def received(blocks: Iterable[bytes], *, name: str) -> Iterator[Upload]:
             os.fsync(file.fileno())
         yield Upload(upload_id, name, size, digest.hexdigest())
     except OSError as error:
-        if error.errno in (errno.ENOSPC, errno.EDQUOT):
-            raise NotNow("There is no room left to store the file; try again later.") from error
+        if is_disk_full(error):
+            raise NotNow(NO_ROOM) from error
         raise
     finally:
         storage.remove(folder)
+
+
+def arrived(upload_id: str, name: str) -> Upload:
+    """A file that is in ROOT/incoming already, with its checksum. It stays there unless it is admitted."""
+    path = storage.incoming(upload_id) / storage.safe_name(name)
+    with path.open("rb") as file:
+        digest = hashlib.file_digest(file, "sha256")
+        return Upload(upload_id, name, os.fstat(file.fileno()).st_size, digest.hexdigest())
+
+
+def plain_name(name: str) -> str:
+    """The name of an uploaded file as it is stored: no folders, and not too long."""
+    return storable(Path(name).name)[-LONGEST_NAME:]
+
+
+def is_disk_full(error: OSError) -> bool:
+    return error.errno in (errno.ENOSPC, errno.EDQUOT)
 
 
 def _blocks(path: Path) -> Iterator[bytes]:
@@ -167,17 +187,18 @@ def _blocks(path: Path) -> Iterator[bytes]:
 # -- the records -----------------------------------------------------------------------------------------------------
 
 
-def _wanted(
+def what_is_wanted(
     name: str,
     channel: Channel,
-    title: str,
-    slug: str | None,
-    owner: str,
-    visibility: str,
-    same_content_once: bool,
-    qualities: Sequence[str],
-    captions: Sequence[Captions],
+    title: str = "",
+    slug: str | None = None,
+    owner: str = "",
+    visibility: str = Visibility.PUBLIC,
+    same_content_once: bool = False,
+    qualities: Sequence[str] = (),
+    captions: Sequence[Captions] = (),
 ) -> Wanted:
+    """Raises UploadRefused for what makes no sense, whatever the file is."""
     if visibility not in Visibility.values:
         raise UploadRefused(f"visibility is one of {', '.join(Visibility.values)}, not {visibility!r}.")
     title = " ".join(storable(title or Path(name).stem.replace("_", " ")).split())[:300] or "Untitled"
@@ -206,16 +227,19 @@ def check_qualities(qualities: Sequence[str]) -> tuple[str, ...]:
     return tuple(qualities)
 
 
-def _admit(upload: Upload, wanted: Wanted) -> Video:
-    """Look at the file; then the video, its generation and its first job, together or not at all."""
+def admit(upload: Upload, wanted: Wanted, *, note: Callable[[Video], None] = lambda video: None) -> Video:
+    """Look at the file; then the video, its generation and its first job, together or not at all.
+
+    `note` writes down which video it has become, in the same transaction.
+    """
     try:
         info = examine(upload.path, limits=conf.current().limits)
     except NotPlayable as refusal:
         raise UploadRefused(refusal.reason) from refusal
-    return database.when_unlocked(lambda: _store(upload, wanted, info))
+    return database.when_unlocked(lambda: _store(upload, wanted, info, note))
 
 
-def _store(upload: Upload, wanted: Wanted, info: SourceInfo) -> Video:
+def _store(upload: Upload, wanted: Wanted, info: SourceInfo, note: Callable[[Video], None]) -> Video:
     video_id = new_ulid()
     folder = storage.video_folder(video_id)
     try:
@@ -224,19 +248,29 @@ def _store(upload: Upload, wanted: Wanted, info: SourceInfo) -> Video:
             Channel.objects.select_for_update(no_key=True).get(pk=wanted.channel.pk)
             existing = _existing(upload, wanted)
             if existing:
+                note(existing)
                 return existing
             video = _create(video_id, upload, wanted, info)
             (folder / "source").mkdir(parents=True)
-            upload.path.rename(storage.source(video))
+            _move(upload.path, storage.source(video))
             transcode = Transcode.objects.create(
                 video=video, number=1, requested_qualities=list(wanted.qualities)
             )
             store_captions(video, wanted.captions)
             pipeline.start(transcode)
+            note(video)
     except BaseException:
         _take_back(folder, upload)
         raise
     return video
+
+
+def _move(path: Path, target: Path) -> None:
+    """As a second name, where the disk has such: should we die before the commit, the upload is still there."""
+    try:
+        target.hardlink_to(path)
+    except OSError:
+        path.rename(target)
 
 
 def _take_back(folder: Path, upload: Upload) -> None:

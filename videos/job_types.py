@@ -32,6 +32,7 @@ from videos.media.plan import EncodePlan, make_plan
 from videos.media.source import SourceInfo
 from videos.models import Step, Transcode
 from videos.pipeline import Unit, stage
+from videos.resumable import uploads
 from videos.workbench import Workbench, clear_errors, open_bench
 
 
@@ -185,3 +186,9 @@ def remove_files(job: JobContext, video_id: str, number: int | None = None) -> d
     else:
         removal.remove_generation(video_id, number)
     return {}
+
+
+@job_type(uploads.REMOVAL)
+def remove_upload(job: JobContext, upload_id: str, turn: int = 0) -> dict[str, Any]:
+    """Remove a resumable upload that nobody has gone on with; planned when it begins."""
+    return {"removed": uploads.remove_expired(upload_id, turn)}

@@ -24,7 +24,8 @@ from videos import intervening, storage, toolchains
 from videos.exceptions import VideosError
 from videos.media.encoders import SOFTWARE
 from videos.media.finish import MASTER
-from videos.models import Transcode, TranscodeStatus, Video, VideoStatus
+from videos.models import ResumableUpload, Transcode, TranscodeStatus, Video, VideoStatus
+from videos.resumable import uploads
 
 log = logging.getLogger("videos.reconcile")
 
@@ -37,6 +38,8 @@ def repair_videos(dry_run: bool) -> list[Finding]:
     if not dry_run:
         for transcode in Transcode.objects.active().exclude(encoder=SOFTWARE).defer("plan"):
             toolchains.watch(transcode)  # should whoever did it have failed
+        for upload_id in uploads.expired():
+            uploads.remove_expired(upload_id, turn=0)
     return [*_ready_without_files(dry_run), *_published_but_not_ready(dry_run)]
 
 
@@ -125,7 +128,7 @@ class Orphan:
 def find_orphans() -> Iterator[Orphan]:
     """Folders below ROOT that no record knows, old enough to be nobody's work in progress."""
     for upload in storage.uploads_on_disk():
-        if _is_settled(upload):
+        if _is_settled(upload) and not ResumableUpload.objects.filter(pk=upload.name).exists():
             yield Orphan(upload, "an upload that was never finished")
     for video_id in storage.videos_on_disk():
         folder = storage.video_folder(video_id)

@@ -92,6 +92,13 @@ def uploads_on_disk() -> Iterator[Path]:
     return _folders(root() / "incoming")
 
 
+def capacity() -> tuple[int, int]:
+    """How many bytes are free where the videos are kept, and how many there are in all."""
+    place = root()
+    usage = shutil.disk_usage(next(path for path in (place, *place.parents) if path.is_dir()))
+    return usage.free, usage.total
+
+
 def remove(folder: Path) -> None:
     """Remove a folder with all that is in it. Resumable: what is gone already is no error."""
     inside = root().resolve()

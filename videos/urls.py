@@ -3,6 +3,7 @@
 from django.urls import path
 
 from videos import views
+from videos.resumable import views as resumable
 
 app_name = "videos"
 
@@ -13,4 +14,6 @@ urlpatterns = [
     path("v/<slug:slug>/captions/<slug:language>.vtt", views.captions, name="captions"),
     path("v/<slug:slug>/g<int:number>/<path:name>", views.media, name="media"),
     path("c/<slug:slug>/", views.channel, name="channel"),
+    path("api/uploads/", resumable.begin, name="uploads"),
+    path("api/uploads/<str:upload_id>", resumable.upload, name="upload"),
 ]

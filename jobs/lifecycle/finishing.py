@@ -89,9 +89,10 @@ def _end_completed(reports: Sequence[tuple[Lease, Any]]) -> list[Ended]:
 
 
 def _completed_before(lease: Lease) -> bool:
-    return bool(
-        Job.objects.filter(pk=lease.job_id, status=Status.COMPLETED, lease_token=lease.token).exists()
+    mine = Job.objects.filter(
+        pk=lease.job_id, lease_token=lease.token, processed_by_worker_id=lease.worker_id
     )
+    return bool(mine.filter(status=Status.COMPLETED).exists())
 
 
 def fail(lease: Lease, failure: FailureReport) -> Status:
@@ -130,7 +131,9 @@ def _fail(lease: Lease, failure: FailureReport) -> Status:
 
 def _failed_before(lease: Lease, outcome: Outcome) -> Status:
     """A repeated report of the same failure (its answer got lost) is answered as the first was."""
-    attempt = Attempt.objects.filter(job_id=lease.job_id, token=lease.token, outcome=outcome)
+    attempt = Attempt.objects.filter(
+        job_id=lease.job_id, token=lease.token, worker_id=lease.worker_id, outcome=outcome
+    )
     job = Job.objects.filter(pk=lease.job_id, lease_token=lease.token).first()
     if job is None or not attempt.exists():
         raise LeaseLost(lease.job_id)

@@ -1,10 +1,12 @@
 """The tables of the queue."""
 
 from jobs.models.attempt import Attempt, Outcome
+from jobs.models.claim_answer import ClaimAnswer
 from jobs.models.dashboard import Dashboard
 from jobs.models.event import Event, Kind
 from jobs.models.job import ACTIVE, DERIVED_STATES, FINISHED, Job, Status
 from jobs.models.job_type_state import JobTypeState
+from jobs.models.rate_window import RateWindow
 from jobs.models.statistics import CountingMark, Minute
 from jobs.models.submission_window import SubmissionWindow
 from jobs.models.worker import Worker, WorkerKind, WorkerStatus
@@ -16,6 +18,7 @@ __all__ = [
     "DERIVED_STATES",
     "FINISHED",
     "Attempt",
+    "ClaimAnswer",
     "CountingMark",
     "Dashboard",
     "Event",
@@ -25,6 +28,7 @@ __all__ = [
     "Minute",
     "Outcome",
     "Prerequisite",
+    "RateWindow",
     "Status",
     "SubmissionWindow",
     "Worker",

@@ -65,6 +65,9 @@ class Worker(models.Model):
     capabilities = models.JSONField(default=list)
     concurrency = models.IntegerField(default=1)
     version = models.CharField(max_length=50, blank=True, default="")
+    metadata = models.JSONField(
+        default=dict, blank=True, db_default={}, help_text="what a remote worker tells about itself"
+    )
 
     registered_at = models.DateTimeField(db_default=Now())
     last_heartbeat = models.DateTimeField(null=True, blank=True)

@@ -6,11 +6,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from playwright.sync_api import Page, expect
+from playwright.sync_api import Page, Route, expect
 
 from tests.browser import films
 from tests.browser.conftest import OpenPage
 from tests.browser.site import Site
+from tests.support import wait_until
 
 EVIL = "<img src=x onerror=alert(1)>"
 
@@ -64,6 +65,86 @@ def test_a_file_is_uploaded_encoded_and_watched_in_place(
     expect(page.locator(".v-head .sp-badge").first).to_have_text("ready")
 
 
+PIECE = 16 * 1024 * 1024
+
+
+def large_film(tmp_path: Path) -> Path:
+    """Three pieces: a clip, and a box that players skip."""
+    film = tmp_path / "Large film.mp4"
+    padding = 2 * PIECE + 1000
+    film.write_bytes(films.clip().read_bytes() + padding.to_bytes(4, "big") + b"free" + bytes(padding - 8))
+    return film
+
+
+class Wire:
+    """Between the page and the server: cuts off every piece but the first, while it is `cut`."""
+
+    def __init__(self, page: Page) -> None:
+        self.cut = True
+        self.sent: list[int] = []
+        page.route("**/api/uploads/*", self._pass)
+
+    def _pass(self, route: Route) -> None:
+        if route.request.method == "PATCH":
+            offset = int(route.request.headers["upload-offset"])
+            if self.cut and offset:
+                route.abort("connectionfailed")
+                return
+            self.sent.append(offset)
+        route.continue_()
+
+
+def test_a_lost_connection_is_told_and_the_upload_goes_on(
+    page: Page, channel: str, tmp_path: Path, forgive: Any
+) -> None:
+    forgive("ERR_CONNECTION_FAILED")
+    wire = Wire(page)
+    page.goto("/admin/videos/video/add/")
+    page.get_by_label("Drop videos here").set_input_files(str(large_film(tmp_path)))
+    verdict = page.locator(".v-verdict")
+    expect(verdict).to_contain_text("The connection is lost. What has arrived is kept")
+    expect(verdict).to_have_attribute("role", "status")
+    assert 0 < page.get_by_role("progressbar", name="upload of").evaluate("(bar) => bar.value") < 100
+    wire.cut = False
+    expect(verdict).to_contain_text("Accepted: Large film")
+    assert wire.sent == [0, PIECE, 2 * PIECE]
+
+
+@pytest.mark.both_databases
+def test_an_upload_goes_on_after_a_reload_when_the_same_file_is_dropped_again(
+    page: Page, channel: str, tmp_path: Path, forgive: Any, site: Site
+) -> None:
+    forgive("ERR_CONNECTION_FAILED")
+    wire, film = Wire(page), large_film(tmp_path)
+    page.goto("/admin/videos/video/add/")
+    page.get_by_label("Drop videos here").set_input_files(str(film))
+    verdict = page.locator(".v-verdict")
+    expect(verdict).to_contain_text("The connection is lost")
+    page.reload()
+    expect(verdict).to_have_count(0)
+    wire.cut = False
+    page.get_by_label("Drop videos here").set_input_files(str(film))
+    expect(verdict).to_contain_text("Large film")
+    expect(page.locator(".v-upload[data-state=accepted]")).to_have_count(1)
+    assert wire.sent == [0, PIECE, 2 * PIECE]
+    assert page.evaluate("() => Object.keys(localStorage).filter((key) => key.startsWith('sprocket.'))") == []
+
+
+def test_an_upload_that_is_stopped_leaves_nothing(
+    page: Page, channel: str, tmp_path: Path, forgive: Any, site: Site
+) -> None:
+    forgive("ERR_CONNECTION_FAILED")
+    Wire(page)
+    page.goto("/admin/videos/video/add/")
+    before = site.backstage.call(_unfinished)
+    page.get_by_label("Drop videos here").set_input_files(str(large_film(tmp_path)))
+    expect(page.locator(".v-verdict")).to_contain_text("The connection is lost")
+    assert site.backstage.call(_unfinished) == before + 1
+    page.get_by_role("button", name="Stop", exact=True).click()
+    expect(page.locator(".v-verdict")).to_have_text("It was stopped on the way; nothing was stored.")
+    wait_until(lambda: site.backstage.call(_unfinished) == before)
+
+
 def test_what_is_no_video_is_refused_with_the_reason(
     page: Page, channel: str, tmp_path: Path, forgive: Any, site: Site
 ) -> None:
@@ -73,8 +154,13 @@ def test_what_is_no_video_is_refused_with_the_reason(
     sound = tmp_path / f"{EVIL}.mp4"
     sound.write_bytes(b"\0" * 1000)
     page.goto("/admin/videos/video/add/")
-    page.get_by_label("Drop videos here").set_input_files([str(text), str(sound)])
-    expect(page.locator(".v-upload[data-state=refused]")).to_have_count(2)
+    large = tmp_path / "novel.mp4"
+    large.write_text("Dear all, this is a long letter. " * 600_000)
+    page.get_by_label("Drop videos here").set_input_files([str(text), str(sound), str(large)])
+    expect(page.locator(".v-upload[data-state=refused]")).to_have_count(3)
+    expect(page.locator(".v-upload", has_text="novel.mp4").locator(".v-verdict")).to_have_text(
+        "Refused: The file is text, not a video."
+    )
     expect(page.locator(".v-upload", has_text="letter.mp4").locator(".v-verdict")).to_have_text(
         "Refused: The file is text, not a video."
     )
@@ -201,6 +287,12 @@ def _count(slug: str) -> int:
     from videos.models import Video
 
     return int(Video.objects.filter(slug=slug).count())
+
+
+def _unfinished() -> int:
+    from videos.models import ResumableUpload
+
+    return int(ResumableUpload.objects.unfinished().count())
 
 
 def _mend_source(video_id: str, path: Path) -> None:

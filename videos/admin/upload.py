@@ -1,4 +1,7 @@
-"""The upload page: files are dropped there, and each is sent by itself as the body of a POST, streamed to disk."""
+"""The upload page: files are dropped there, and each is sent by itself as the body of a POST, streamed to disk.
+
+Large ones go to videos/resumable instead, piece by piece.
+"""
 
 from __future__ import annotations
 
@@ -9,11 +12,12 @@ from django.core.exceptions import PermissionDenied
 from django.http import HttpRequest, HttpResponse, HttpResponseNotAllowed, JsonResponse, UnreadablePostError
 from django.middleware.csrf import get_token
 from django.template.response import TemplateResponse
-from django.urls import reverse
+from django.urls import NoReverseMatch, reverse
 
 from videos import conf, intake
 from videos.exceptions import UploadRefused
 from videos.models import Channel, Visibility
+from videos.refusal import Refusal, refusing_uploads
 
 BLOCK = 1 << 18
 
@@ -36,10 +40,20 @@ def show(admin: Any, request: HttpRequest) -> HttpResponse:
         "most_bytes": conf.current().upload_max_bytes,
         "csrf": get_token(request),
         "upload_url": reverse("admin:videos_video_upload", current_app=site),
+        "resumable_url": _resumable_url(),
+        "change_url": reverse("admin:videos_video_change", args=["ID"], current_app=site),
         "live_url": reverse("admin:videos_video_list_live", current_app=site),
     }
     request.current_app = site
     return TemplateResponse(request, "admin/videos/video/upload.html", context)
+
+
+def _resumable_url() -> str:
+    """Empty on a site that does not include videos.urls: then large files go up in one piece, too."""
+    try:
+        return reverse("videos:uploads")
+    except NoReverseMatch:
+        return ""
 
 
 def receive(admin: Any, request: HttpRequest) -> HttpResponse:
@@ -60,16 +74,19 @@ def receive(admin: Any, request: HttpRequest) -> HttpResponse:
             return _refusal(
                 "too_large", f"The file is larger than {most:,} bytes, which is the limit here.", 413
             )
-        video = intake.accept_stream(
-            _blocks(request, length),
-            name=request.GET.get("name", "") or "video",
-            title=request.GET.get("title", ""),
-            channel=channel,
-            owner=request.user.get_username(),
-            visibility=request.GET.get("visibility", Visibility.PUBLIC),
-        )
+        with refusing_uploads():
+            video = intake.accept_stream(
+                _blocks(request, length),
+                name=request.GET.get("name", "") or "video",
+                title=request.GET.get("title", ""),
+                channel=channel,
+                owner=request.user.get_username(),
+                visibility=request.GET.get("visibility", Visibility.PUBLIC),
+            )
     except UploadRefused as refusal:
         return _refusal("refused", str(refusal), status=422)
+    except Refusal as refusal:
+        return refusal.answer()
     if video.created:
         admin.log_addition(request, video, f"uploaded {video.source_name}")
     site = admin.admin_site.name

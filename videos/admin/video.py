@@ -21,11 +21,11 @@ from jobs.admin.log import log_rows
 from jobs.exceptions import TransitionRefused
 from videos import live_topics
 from videos.admin import filters, upload, video_page
-from videos.admin.verbs import ON_A_SELECTION, PURGE, Order, Verb, situation_of
 from videos.exceptions import VideosError
 from videos.models import Transcode, Video, Visibility
 from videos.pictures import POSTER, picture_url
 from videos.templatetags.videos_pages import clock
+from videos.verbs import ON_A_SELECTION, PURGE, Order, Verb, situation_of
 
 Action = Callable[[Any, HttpRequest, Any], HttpResponse | None]
 

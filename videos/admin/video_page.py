@@ -18,7 +18,10 @@ from jobs import live
 from jobs.admin.log import log_rows
 from jobs.exceptions import TransitionRefused
 from videos import live_topics, subtitling
-from videos.admin.verbs import (
+from videos.exceptions import VideosError
+from videos.media.ladder import LADDER
+from videos.models import Rendition, Video
+from videos.verbs import (
     BY_NAME,
     PURGE,
     RETRANSCODE,
@@ -28,9 +31,6 @@ from videos.admin.verbs import (
     Situation,
     situation_of,
 )
-from videos.exceptions import VideosError
-from videos.media.ladder import LADDER
-from videos.models import Rendition, Video
 
 SUBTITLES_MOST_BYTES = 5_000_000
 _SHOWN_GENERATIONS = 10

@@ -3,6 +3,7 @@
 from videos.models.channel import Channel
 from videos.models.quality_progress import QualityProgress, QualityStatus
 from videos.models.rendition import Rendition, RenditionKind
+from videos.models.resumable_upload import ResumableUpload
 from videos.models.subtitle import Subtitle, SubtitleSource
 from videos.models.transcode import Step, Transcode, TranscodeStatus
 from videos.models.video import Video, VideoStatus, Visibility
@@ -13,6 +14,7 @@ __all__ = [
     "QualityStatus",
     "Rendition",
     "RenditionKind",
+    "ResumableUpload",
     "Step",
     "Subtitle",
     "SubtitleSource",

@@ -1,5 +1,6 @@
 // The upload page: each file goes up by itself, with a bar, and the server's verdict beside it.
 import { element } from "./player/dom.js";
+import { PIECE, Refused, ResumableUpload, Stopped } from "./resumable.js";
 
 const AT_ONCE = 2;
 const LOOK_EVERY = 1500;
@@ -38,51 +39,85 @@ const row = (file) => {
   return { item, bar, stop, say };
 };
 
-const send = (file, place) => {
-  const request = new XMLHttpRequest();
-  const query = new URLSearchParams({
-    name: file.name,
-    channel: document.getElementById("v-channel").value,
-    visibility: document.getElementById("v-visibility").value,
-  });
-  place.stop.addEventListener("click", () => request.abort());
-  request.upload.addEventListener("progress", ({ loaded, total }) => {
-    place.bar.value = (100 * loaded) / Math.max(1, total);
-    const text = loaded < total ? `${size(loaded)} of ${size(total)}` : "The server looks at it…";
-    place.say("sending", text);
-  });
-  request.addEventListener("loadend", () => {
-    running -= 1;
-    tell(request, place);
-    next();
-  });
-  request.open("POST", `${page.dataset.upload}?${query}`);
-  request.setRequestHeader("X-CSRFToken", page.dataset.csrf);
-  request.setRequestHeader("Content-Type", "application/octet-stream");
-  request.responseType = "json";
-  place.say("sending", "starting");
-  request.send(file);
+const wishes = () => ({
+  channel: document.getElementById("v-channel").value,
+  visibility: document.getElementById("v-visibility").value,
+});
+
+const showSent = (place, sent, total) => {
+  place.bar.value = (100 * sent) / Math.max(1, total);
+  place.say("sending", sent < total ? `${size(sent)} of ${size(total)}` : "The server looks at it…");
 };
 
-const tell = (request, place) => {
-  const answer = request.response;
-  if ((request.status === 200 || request.status === 201) && answer?.id) {
-    place.bar.value = 100;
-    place.say(
-      "accepted",
-      element("span", {}, answer.created ? "Accepted: " : "It is there already: "),
-      element("a", { href: answer.admin }, answer.title),
-      element("span", { class: "sp-badge", "data-live": `video.${answer.id}.status` }),
-      element("progress", { class: "sp-bar", max: 100, "data-status": "processing", "data-live": `video.${answer.id}.percent`, "aria-label": "encoding" }),
-    );
-    following.add(answer.id);
-    if (following.size === 1) follow();
-  } else if (request.status === 0) {
-    place.say("refused", "It was stopped on the way; nothing was stored.");
-  } else {
-    const reason = answer?.detail ?? (request.status === 403 ? "You are no longer signed in, or may not upload. Reload the page." : `The server answered with ${request.status}.`);
-    place.say("refused", `Refused: ${reason}`);
+const send = async (file, place) => {
+  place.say("sending", "starting");
+  const inPieces = page.dataset.resumable && file.size > PIECE;
+  await (inPieces ? sendInPieces(file, place) : sendWhole(file, place));
+  running -= 1;
+  next();
+};
+
+const sendInPieces = async (file, place) => {
+  const upload = new ResumableUpload(file, {
+    url: page.dataset.resumable,
+    csrf: page.dataset.csrf,
+    metadata: wishes(),
+    tell: (now) => {
+      if (now.state === "sending") showSent(place, now.sent, file.size);
+      else place.say("waiting", `The connection is lost. What has arrived is kept; the next try is in ${now.seconds} s.`);
+    },
+  });
+  place.stop.addEventListener("click", () => upload.stop());
+  try {
+    accepted(place, await upload.send());
+  } catch (problem) {
+    if (problem instanceof Stopped) place.say("refused", STOPPED);
+    else refused(place, problem instanceof Refused ? problem.status : 0, problem.message);
   }
+};
+
+const sendWhole = (file, place) =>
+  new Promise((resolve) => {
+    const request = new XMLHttpRequest();
+    const query = new URLSearchParams({ name: file.name, ...wishes() });
+    place.stop.addEventListener("click", () => request.abort());
+    request.upload.addEventListener("progress", ({ loaded, total }) => showSent(place, loaded, total));
+    request.addEventListener("loadend", () => {
+      const answer = request.response;
+      if ((request.status === 200 || request.status === 201) && answer?.id) accepted(place, answer);
+      else if (request.status === 0) place.say("refused", STOPPED);
+      else refused(place, request.status, answer?.detail);
+      resolve();
+    });
+    request.open("POST", `${page.dataset.upload}?${query}`);
+    request.setRequestHeader("X-CSRFToken", page.dataset.csrf);
+    request.setRequestHeader("Content-Type", "application/octet-stream");
+    request.responseType = "json";
+    request.send(file);
+  });
+
+const STOPPED = "It was stopped on the way; nothing was stored.";
+
+const accepted = (place, video) => {
+  place.bar.value = 100;
+  if (!video) {
+    place.say("accepted", "It had arrived, and was purged since.");
+    return;
+  }
+  place.say(
+    "accepted",
+    element("span", {}, video.created ? "Accepted: " : "It is there already: "),
+    element("a", { href: page.dataset.changeUrl.replace("/ID/", `/${video.id}/`) }, video.title),
+    element("span", { class: "sp-badge", "data-live": `video.${video.id}.status` }),
+    element("progress", { class: "sp-bar", max: 100, "data-status": "processing", "data-live": `video.${video.id}.percent`, "aria-label": "encoding" }),
+  );
+  following.add(video.id);
+  if (following.size === 1) follow();
+};
+
+const refused = (place, status, detail) => {
+  const signedOut = "You are no longer signed in, or may not upload. Reload the page; then drop the file again.";
+  place.say("refused", `Refused: ${status === 401 || status === 403 ? signedOut : detail || `The server answered with ${status}.`}`);
 };
 
 // How far those that were accepted are.

@@ -1,4 +1,4 @@
-"""What people do to videos, as the admin offers it: the verbs of intervening.py with their words and conditions."""
+"""What people do to videos, as admin and API offer it: the verbs of intervening.py with their words and conditions."""
 
 from __future__ import annotations
 

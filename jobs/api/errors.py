@@ -1,0 +1,133 @@
+"""Every refusal as `{"error": code, "detail": text}`: what happened, and what to do about it."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+from django.core.exceptions import PermissionDenied, RequestDataTooBig
+from django.db import InterfaceError, OperationalError
+from django.http import Http404, HttpRequest, HttpResponse, JsonResponse, UnreadablePostError
+from ninja import NinjaAPI
+from ninja.errors import AuthenticationError, HttpError, ValidationError
+from pydantic import BaseModel, Field
+
+from jobs.exceptions import (
+    InvalidPayload,
+    TooManyTries,
+    TransitionRefused,
+    UnknownWorker,
+    WorkerDisabled,
+    WorkerNameTaken,
+    WorkerOffline,
+    WorkerOutdated,
+)
+
+log = logging.getLogger("jobs.api")
+
+SHOWN = 5
+"""So many of the wrong fields are named."""
+
+
+class Problem(BaseModel):
+    """How every refusal looks."""
+
+    error: str = Field(description="a short code for programs")
+    detail: str = Field(description="a sentence for people; with 422 it names the fields")
+
+
+class Refusal(Exception):
+    def __init__(
+        self, status: int, code: str, detail: str, *, headers: Mapping[str, str] | None = None
+    ) -> None:
+        super().__init__(detail)
+        self.status, self.code, self.detail, self.headers = status, code, detail, headers or {}
+
+    def as_response(self) -> HttpResponse:
+        problem = {"error": self.code, "detail": self.detail}
+        return JsonResponse(problem, status=self.status, headers=dict(self.headers))
+
+
+def refusals(*statuses: int) -> dict[int, type[Problem]]:
+    """For the document: the ways in which an operation may be refused."""
+    return dict.fromkeys(statuses, Problem)
+
+
+NOT_FOUND = Refusal(404, "not_found", "There is no such thing here.")
+NO_KEY = Refusal(
+    401,
+    "not_authenticated",
+    "Say who you are; the document names the ways.",
+    headers={"WWW-Authenticate": "Bearer"},
+)
+UNAVAILABLE = Refusal(
+    503, "unavailable", "The database does not answer. Try again.", headers={"Retry-After": "5"}
+)
+BROKEN = Refusal(500, "internal", "Something is wrong with the server; its log says what.")
+
+_MEANINGS: dict[type[Exception], tuple[int, str]] = {
+    InvalidPayload: (422, "invalid"),
+    TransitionRefused: (409, "not_possible"),
+    UnknownWorker: (401, "unknown_worker"),
+    WorkerDisabled: (403, "worker_disabled"),
+    WorkerNameTaken: (409, "name_taken"),
+    WorkerOffline: (409, "worker_offline"),
+    WorkerOutdated: (403, "worker_outdated"),
+    PermissionDenied: (403, "forbidden"),
+    RequestDataTooBig: (413, "too_large"),
+}
+
+
+def as_refusal(error: Exception) -> Refusal:
+    """What a client is told of this error."""
+    if isinstance(error, Refusal):
+        return error
+    if isinstance(error, TooManyTries):
+        return Refusal(429, "too_many_tries", str(error), headers={"Retry-After": str(error.retry_after)})
+    if isinstance(error, ValidationError):
+        return Refusal(422, "invalid", describe(error.errors))
+    if isinstance(error, AuthenticationError):
+        return NO_KEY
+    if isinstance(error, Http404):
+        return NOT_FOUND
+    if isinstance(error, HttpError) and isinstance(error.__cause__, Refusal):
+        return error.__cause__
+    if isinstance(error, UnreadablePostError):
+        return Refusal(400, "truncated", "The body could not be read to its end.")
+    if isinstance(error, HttpError):
+        return Refusal(error.status_code, "refused", str(error))
+    for kind, (status, code) in _MEANINGS.items():
+        if isinstance(error, kind):
+            return Refusal(status, code, str(error))
+    if isinstance(error, InterfaceError | OperationalError):
+        log.warning("the database refused a request: %s", str(error).strip())
+        return UNAVAILABLE
+    log.error("a request failed", exc_info=error)
+    return BROKEN
+
+
+def describe(errors: Iterable[Mapping[str, Any]]) -> str:
+    """ "percent: Input should be less than or equal to 100; colour: Extra inputs are not permitted"."""
+    told = [f"{_field(error['loc'])}: {error['msg']}" for error in errors]
+    more = f"; and {len(told) - SHOWN} more" if len(told) > SHOWN else ""
+    return "; ".join(told[:SHOWN]) + more
+
+
+def _field(location: tuple[Any, ...]) -> str:
+    """The path to the field as the client wrote it; ninja puts its own names in front."""
+    source, *path = location
+    inside = path[1:] if source == "body" else path
+    return ".".join(str(part)[:60] for part in inside) or str(source)
+
+
+def _answer(request: HttpRequest, error: Any) -> HttpResponse:
+    return as_refusal(error).as_response()
+
+
+def install(api: NinjaAPI) -> None:
+    for kind in (Exception, Http404, HttpError, ValidationError):
+        api.add_exception_handler(kind, _answer)
+
+
+View = Callable[..., HttpResponse]

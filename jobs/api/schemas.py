@@ -1,0 +1,250 @@
+"""The contract of the worker API: what a worker sends and what it gets. Unknown fields and other types are refused.
+
+Files (source, outputs, archive) join as operations of their own under `worker/jobs/{id}/`; nothing here changes with
+them. What is sent may grow fields, never lose one or change its meaning.
+"""
+
+from __future__ import annotations
+
+import json
+from datetime import datetime, timedelta
+from typing import Annotated, Any, Literal
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+
+from jobs import payloads
+from jobs.exceptions import InvalidPayload
+from jobs.lifecycle import Lease
+from jobs.lifecycle.leases import FailureReport
+from jobs.remote import Announcement, Orders
+from jobs.remote_claims import HeldJob
+
+LARGEST_NOTE = 10 * 1024
+"""Bytes of capabilities, and of metadata, as JSON."""
+MOST_PLACES = 256
+MOST_RUNNING = 1000
+LONGEST_RETRY = 366 * 86400.0
+BIGGEST = 2**63 - 1
+
+
+def _plain(text: str) -> str:
+    """Text that every database stores as it is."""
+    if payloads.storable(text) != text:
+        raise ValueError("Text may contain neither NUL nor lone surrogates")
+    return text
+
+
+def _small(value: Any) -> Any:
+    try:
+        payloads.encode(value, what="value")
+    except InvalidPayload as problem:
+        raise ValueError(str(problem)) from None
+    size = len(json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode())
+    if size > LARGEST_NOTE:
+        raise ValueError(f"It has {size:,} bytes as JSON; the limit is {LARGEST_NOTE:,}")
+    return value
+
+
+Text = Annotated[str, AfterValidator(_plain)]
+Token = Annotated[int, Field(ge=1, le=BIGGEST, description="the lease token, as the claim gave it")]
+TypeName = Annotated[str, Field(min_length=1, max_length=100), AfterValidator(_plain)]
+Types = Annotated[list[TypeName], Field(max_length=500)]
+Capability = Annotated[str, Field(min_length=1, max_length=100), AfterValidator(_plain)]
+Capabilities = Annotated[
+    list[Capability], Field(description="such as gpu; at most 10 KiB as JSON"), AfterValidator(_small)
+]
+Metadata = Annotated[
+    dict[str, Any], Field(description="whatever helps people; at most 10 KiB as JSON"), AfterValidator(_small)
+]
+Places = Annotated[int, Field(ge=1, le=MOST_PLACES)]
+Version = Annotated[str, Field(max_length=50), AfterValidator(_plain)]
+
+
+class Sent(BaseModel):
+    model_config = ConfigDict(extra="forbid", strict=True, allow_inf_nan=False)
+
+
+# -- the worker itself -------------------------------------------------------------------------------------------------
+
+
+class _Telling(Sent):
+    types: Types | None = Field(
+        None,
+        description="the job types it handles, of which those that the site keeps for local workers are left out; "
+        "who registers or starts without naming any takes all that are offered",
+    )
+    capabilities: Capabilities | None = None
+    concurrency: Places | None = Field(None, description="how many jobs it runs at once")
+    version: Version | None = Field(None, description="of the worker's software")
+    metadata: Metadata | None = None
+
+    def announcement(self) -> Announcement:
+        return Announcement(self.types, self.capabilities, self.concurrency, self.version, self.metadata)
+
+
+class Registration(_Telling):
+    name: Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9 ._:@+-]{0,99}$")]
+
+
+class Registered(BaseModel):
+    worker_id: str
+    name: str
+    api_key: str = Field(description="shown this once; the server keeps only its digest")
+    types: list[str] = Field(description="the job types it may claim")
+
+
+class LeaseGiven(Sent):
+    job_id: Annotated[str, Field(min_length=1, max_length=26), AfterValidator(_plain)]
+    token: Token
+
+    def of(self, worker_id: str) -> Lease:
+        return Lease(self.job_id, self.token, worker_id)
+
+
+class Heartbeat(_Telling):
+    status: Literal["starting", "idle", "busy", "stopped"] = Field(
+        description="starting: a new process, whatever the former one held is lost; stopped: goodbye"
+    )
+    running: Annotated[list[LeaseGiven], Field(max_length=MOST_RUNNING)] = Field(
+        default_factory=list, description="the leases of the jobs it runs; these are renewed"
+    )
+
+
+class HeldLease(BaseModel):
+    job_id: str
+    token: int
+    expires_at: datetime
+
+
+class JobToStop(BaseModel):
+    job_id: str
+    token: int
+    reason: Literal["cancelled", "lost", "finished", "disabled", "outdated"]
+
+
+class HeartbeatAnswer(BaseModel):
+    worker_id: str
+    name: str
+    state: Literal["active", "idle", "busy", "offline", "disabled"]
+    order: Literal["", "draining", "disabled", "outdated"] = Field(
+        description="draining: finish and stop; disabled, outdated: stop what runs, claim nothing"
+    )
+    types: list[str] = Field(description="the job types it may claim")
+    leases: list[HeldLease] = Field(description="all that it holds")
+    stop: list[JobToStop] = Field(description="of those it runs, the ones to stop now")
+    heartbeat_seconds: float = Field(description="how soon the next heartbeat is expected")
+    lease_seconds: float = Field(description="how long a lease lasts after its renewal")
+    min_version: str = Field(description="the oldest version that gets jobs; empty: any")
+
+    @classmethod
+    def of(cls, orders: Orders, *, heartbeat: float, lease: float, min_version: str) -> HeartbeatAnswer:
+        return cls.model_validate(
+            {
+                "worker_id": orders.worker.pk,
+                "name": orders.worker.name,
+                "state": orders.worker.state,
+                "order": orders.order,
+                "types": orders.worker.job_types,
+                "leases": [
+                    {"job_id": lease.job_id, "token": lease.token, "expires_at": expires_at}
+                    for lease, expires_at in orders.leases.items()
+                ],
+                "stop": [
+                    {"job_id": stop.lease.job_id, "token": stop.lease.token, "reason": stop.reason}
+                    for stop in orders.stop
+                ],
+                "heartbeat_seconds": heartbeat,
+                "lease_seconds": lease,
+                "min_version": min_version,
+            }
+        )
+
+
+# -- its jobs ----------------------------------------------------------------------------------------------------------
+
+
+class Claim(Sent):
+    slots: Places = Field(1, description="how many jobs it could start now")
+    types: Types | None = Field(None, description="only these; empty: all that it handles")
+
+
+class ClaimedJob(BaseModel):
+    job_id: str
+    token: int = Field(description="goes with every report about this job")
+    type: str
+    payload: dict[str, Any]
+    attempt: int = Field(description="1 for the first run")
+    max_attempts: int
+    priority: int
+    correlation_id: str
+    submitter: str
+    workflow_id: str | None
+    expires_at: datetime
+
+    @classmethod
+    def of(cls, job: HeldJob) -> ClaimedJob:
+        return cls(
+            job_id=job.lease.job_id,
+            token=job.lease.token,
+            type=job.type,
+            payload=job.payload,
+            attempt=job.attempt,
+            max_attempts=job.max_attempts,
+            priority=job.priority,
+            correlation_id=job.correlation_id,
+            submitter=job.submitter,
+            workflow_id=job.workflow_id,
+            expires_at=job.expires_at,
+        )
+
+
+class ClaimAnswer(BaseModel):
+    jobs: list[ClaimedJob]
+    lease_seconds: float = Field(description="how long each lease lasts unless it is renewed")
+
+
+class Report(Sent):
+    token: Token
+
+
+class Progress(Report):
+    percent: Annotated[float, Field(ge=0, le=100)]
+    step: Annotated[str, Field(max_length=1000)] = Field("", description="the first 100 characters are kept")
+
+
+class Completion(Report):
+    result: Any = Field(None, description="any JSON, up to the site's PAYLOAD_MAX_BYTES")
+
+
+class Failure(Report):
+    type: Annotated[str, Field(max_length=200)] = Field("Error", description="of the exception")
+    message: Annotated[str, Field(min_length=1, max_length=100_000)]
+    traceback: Annotated[str, Field(max_length=100_000)] = ""
+    permanent: bool = Field(False, description="trying again cannot help")
+    retry_in_seconds: Annotated[float, Field(ge=0, le=LONGEST_RETRY)] | None = Field(
+        None, description="in place of the usual backoff"
+    )
+
+    def report(self) -> FailureReport:
+        wait = None if self.retry_in_seconds is None else timedelta(seconds=self.retry_in_seconds)
+        return FailureReport(self.type, self.message, self.traceback, self.permanent, wait)
+
+
+class Release(Report):
+    reason: Annotated[str, Field(max_length=1000)] = ""
+
+
+class JobState(BaseModel):
+    job_id: str
+    status: Literal["waiting", "pending", "processing", "completed", "failed", "cancelled"]
+    lease_seconds: float | None = Field(
+        default=None, description="while it is processing: how long the lease lasts"
+    )
+
+
+class Health(BaseModel):
+    status: Literal["ok", "degraded", "down"]
+    reasons: list[str]
+    database: bool
+    active_workers: int | None
+    pending_jobs: int | None = Field(description="counted up to 10,000")

@@ -1,0 +1,16 @@
+"""The addresses of the HTTP API, under a path that the site chooses: `path("api/", include("jobs.api.urls"))`."""
+
+from django.urls import path, re_path
+
+from jobs.api import documents
+from jobs.api.application import nothing_here, operations
+
+app_name = "jobs_api"
+
+urlpatterns = [
+    path("openapi.json", documents.openapi, name="openapi"),
+    path("docs", documents.page, name="docs"),
+    *operations(),
+    # A site that adds operations of its own below these includes them before.
+    re_path(r"^(?:worker|jobs|workers|queue)(?:/.*)?$", nothing_here),
+]

@@ -1,0 +1,195 @@
+"""The worker API: what a worker on another machine says and asks. Every report about a job carries the lease token."""
+
+from __future__ import annotations
+
+import re
+from typing import Annotated
+
+from django.http import HttpRequest
+from ninja import Header, Path, Router, Status
+
+from jobs import conf, health, lifecycle, remote, remote_claims
+from jobs.api import schemas
+from jobs.api.authentication import WORKER, AdminSecret
+from jobs.api.bodies import KIB, json_body
+from jobs.api.errors import NOT_FOUND, Refusal, refusals
+from jobs.exceptions import InvalidPayload, LeaseLost
+from jobs.lifecycle import Lease, ProgressReport
+from jobs.models import Worker
+
+router = Router(tags=["worker"])
+
+SMALL = 16 * KIB
+TELLING = 128 * KIB
+FAILURE = 1024 * KIB
+_ULID = re.compile(r"[0-9A-HJKMNP-TV-Z]{26}")
+_BODY = (413, 415, 422)
+_KEY = (400, 401, 429, 503)
+_LEASE = (404, 409)
+
+JobId = Annotated[str, Path(description="as the claim gave it")]
+IdempotencyKey = Annotated[
+    str,
+    Header(
+        alias="Idempotency-Key",
+        pattern=r"^[A-Za-z0-9_-]{8,64}$",
+        description="chosen anew for each claim, sent again when its answer got lost: then the leases are the same",
+    ),
+]
+
+
+class WorkerRequest(HttpRequest):
+    auth: Worker
+
+
+@router.post(
+    "register",
+    auth=AdminSecret(),
+    response={201: schemas.Registered, **refusals(*_KEY, 409, *_BODY)},
+    summary="Register a worker",
+)
+@json_body(TELLING)
+def register(request: HttpRequest, body: schemas.Registration) -> Status[schemas.Registered]:
+    """Makes a worker and its first key, which is shown this once. 503 while the site has no admin secret."""
+    worker, _, key = remote.register(body.name, body.announcement())
+    answer = schemas.Registered(worker_id=worker.pk, name=worker.name, api_key=key, types=worker.job_types)
+    return Status(201, answer)
+
+
+@router.post(
+    "heartbeat",
+    auth=WORKER,
+    response={200: schemas.HeartbeatAnswer, **refusals(*_KEY, *_BODY)},
+    summary="Send a heartbeat",
+)
+@json_body(TELLING)
+def heartbeat(request: WorkerRequest, body: schemas.Heartbeat) -> schemas.HeartbeatAnswer:
+    """Says that the worker lives, renews the leases of what it runs, and tells it what to stop."""
+    worker, settings = request.auth, conf.current()
+    orders = remote.heartbeat(
+        worker,
+        status=body.status,
+        announcement=body.announcement(),
+        running=[lease.of(worker.pk) for lease in body.running],
+    )
+    return schemas.HeartbeatAnswer.of(
+        orders,
+        heartbeat=settings.heartbeat_interval.total_seconds(),
+        lease=settings.claim_duration.total_seconds(),
+        min_version=settings.min_worker_version,
+    )
+
+
+@router.post(
+    "claim",
+    auth=WORKER,
+    response={200: schemas.ClaimAnswer, **refusals(*_KEY, 403, 409, *_BODY)},
+    summary="Claim jobs",
+)
+@json_body(SMALL)
+def claim(
+    request: WorkerRequest, body: schemas.Claim, idempotency_key: IdempotencyKey
+) -> schemas.ClaimAnswer:
+    """Jobs for the free places of this worker, each under a lease; an empty list means: nothing it may run now.
+
+    403: the worker is disabled or outdated. 409: it counts as offline and must send a heartbeat first.
+    """
+    jobs = remote_claims.claim(request.auth, key=idempotency_key, slots=body.slots, types=body.types)
+    return schemas.ClaimAnswer(
+        jobs=[schemas.ClaimedJob.of(job) for job in jobs], lease_seconds=_lease_seconds()
+    )
+
+
+@router.post(
+    "jobs/{job_id}/progress",
+    auth=WORKER,
+    response={200: schemas.JobState, **refusals(*_KEY, *_LEASE, *_BODY)},
+    summary="Report progress",
+)
+@json_body(SMALL)
+def progress(request: WorkerRequest, job_id: JobId, body: schemas.Progress) -> schemas.JobState:
+    """Stores how far the job is and renews its lease."""
+    lease = _lease(request, job_id, body)
+    if lifecycle.report_progress([ProgressReport(lease, body.percent, body.step)]):
+        raise _lost(request, lease)
+    return schemas.JobState(job_id=job_id, status="processing", lease_seconds=_lease_seconds())
+
+
+@router.post(
+    "jobs/{job_id}/complete",
+    auth=WORKER,
+    response={200: schemas.JobState, **refusals(*_KEY, *_LEASE, *_BODY)},
+    summary="Complete a job",
+)
+@json_body(lambda: conf.current().payload_max_bytes + 4 * KIB)
+def complete(request: WorkerRequest, job_id: JobId, body: schemas.Completion) -> schemas.JobState:
+    """Ends the job with its result. With the same token once more it is a success again."""
+    lease = _lease(request, job_id, body)
+    try:
+        lifecycle.complete(lease, body.result)
+    except LeaseLost:
+        raise _lost(request, lease) from None
+    except InvalidPayload as problem:
+        raise Refusal(422, "invalid", f"result: {problem}") from None
+    return schemas.JobState(job_id=job_id, status="completed")
+
+
+@router.post(
+    "jobs/{job_id}/fail",
+    auth=WORKER,
+    response={200: schemas.JobState, **refusals(*_KEY, *_LEASE, *_BODY)},
+    summary="Report a failure",
+)
+@json_body(FAILURE)
+def fail(request: WorkerRequest, job_id: JobId, body: schemas.Failure) -> schemas.JobState:
+    """Ends the attempt: the job waits for the next one, or has failed for good."""
+    lease = _lease(request, job_id, body)
+    try:
+        status = lifecycle.fail(lease, body.report())
+    except LeaseLost:
+        raise _lost(request, lease) from None
+    return schemas.JobState.model_validate({"job_id": job_id, "status": status.value})
+
+
+@router.post(
+    "jobs/{job_id}/release",
+    auth=WORKER,
+    response={200: schemas.JobState, **refusals(*_KEY, *_LEASE, *_BODY)},
+    summary="Give a job back",
+)
+@json_body(SMALL)
+def release(request: WorkerRequest, job_id: JobId, body: schemas.Release) -> schemas.JobState:
+    """Gives the job back to the queue; the attempt does not count."""
+    lease = _lease(request, job_id, body)
+    if lifecycle.release([lease], reason=body.reason) and not remote_claims.was_released(lease):
+        raise _lost(request, lease)
+    return schemas.JobState(job_id=job_id, status="pending")
+
+
+@router.get(
+    "health",
+    auth=None,
+    response={200: schemas.Health, 503: schemas.Health},
+    summary="Is the queue alive",
+)
+def show_health(request: HttpRequest) -> Status[schemas.Health]:
+    """503 when the database does not answer. "degraded" when jobs wait and nobody runs them."""
+    found = health.examine()
+    return Status(found.http_status, schemas.Health.model_validate(found.as_dict()))
+
+
+def _lease(request: WorkerRequest, job_id: str, report: schemas.Report) -> Lease:
+    if not _ULID.fullmatch(job_id):
+        raise NOT_FOUND
+    return Lease(job_id, report.token, request.auth.pk)
+
+
+def _lost(request: WorkerRequest, lease: Lease) -> Refusal:
+    """409 for a worker that has held this job, 404 for any other: whether the job exists is none of its business."""
+    if not remote_claims.has_run(request.auth, lease.job_id):
+        return NOT_FOUND
+    return Refusal(409, "lease_lost", str(LeaseLost(lease.job_id)))
+
+
+def _lease_seconds() -> float:
+    return conf.current().claim_duration.total_seconds()

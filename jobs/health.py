@@ -1,0 +1,58 @@
+"""Is the queue alive: its database, its workers, what waits. Asked often, so it costs next to nothing."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from django.db import Error as DatabaseError
+from django.http import HttpRequest, HttpResponse, HttpResponseNotAllowed, JsonResponse
+
+from jobs import conf, database
+from jobs.models import Worker
+
+COUNTED = 10_000
+
+
+@dataclass(frozen=True)
+class Health:
+    database: bool
+    active_workers: int | None = None
+    pending_jobs: int | None = None
+    """Counted up to COUNTED."""
+    reasons: list[str] = field(default_factory=list)
+
+    @property
+    def status(self) -> str:
+        if not self.database:
+            return "down"
+        return "degraded" if self.reasons else "ok"
+
+    @property
+    def http_status(self) -> int:
+        """Only what another web process could do better is a reason to send visitors there."""
+        return 200 if self.database else 503
+
+    def as_dict(self) -> dict[str, Any]:
+        return {"status": self.status, **asdict(self)}
+
+
+def examine() -> Health:
+    try:
+        active = Worker.objects.enabled().online().heard_within(conf.current().offline_threshold).count()
+        pending = database.fetch(
+            "SELECT count(*) FROM (SELECT 1 FROM jobs_job WHERE status = 'pending'"
+            f" ORDER BY type, priority, run_at, id LIMIT {COUNTED}) AS counted"
+        )[0][0]
+    except DatabaseError:
+        return Health(database=False, reasons=["The database does not answer."])
+    lonely = [f"No worker is active, and {pending:,} jobs wait."] if pending and not active else []
+    return Health(database=True, active_workers=active, pending_jobs=pending, reasons=lonely)
+
+
+def view(request: HttpRequest) -> HttpResponse:
+    """GET /health"""
+    if request.method not in ("GET", "HEAD"):
+        return HttpResponseNotAllowed(["GET", "HEAD"])
+    health = examine()
+    return JsonResponse(health.as_dict(), status=health.http_status, headers={"Cache-Control": "no-store"})
