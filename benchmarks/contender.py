@@ -39,7 +39,7 @@ class Contender:
 
 
 SPROCKET = Contender("Sprocket", "benchmarks.sprocket_site.sprocket", "postgresql")
-SPROCKET_ADMIN = Contender("Sprocket", "benchmarks.sprocket_site.visitor", "postgresql")
+SPROCKET_ADMIN = Contender("Sprocket", "benchmarks.admin_site.visitor", "postgresql")
 SPROCKET_SQLITE = Contender("Sprocket", "benchmarks.sprocket_site.sprocket", "sqlite")
 
 PROCRASTINATE = Contender("Procrastinate", "benchmarks.peers.procrastinate", "postgresql")

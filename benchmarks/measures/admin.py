@@ -1,4 +1,4 @@
-"""The admin's pages with a long past against the same pages with a short one, turn by turn."""
+"""The pages of jobs and videos with a long past against the same pages with a short one, turn by turn."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from benchmarks.contender import SPROCKET_ADMIN
 from benchmarks.findings import Finding, judged
 
 _SMALL = 1_000
+_VIDEOS, _FEW_VIDEOS = 10_000, 100
 _VIEWS = 10  # of each page and turn
 _MOST_QUERIES = 15
 _DASHBOARD = "dashboard"
@@ -20,10 +21,10 @@ def admin_pages(bench: Bench) -> list[Finding]:
     times: dict[str, tuple[list[float], list[float]]] = {}
     queries: dict[str, int] = {}
     with bench.driver(small) as few, bench.driver(large) as many:
-        bench.say(f"writing the past of {rows:,} jobs …")
-        for driver, contender, count in ((few, small, _SMALL), (many, large, rows)):
+        bench.say(f"writing the past of {rows:,} jobs and {_VIDEOS:,} videos …")
+        for driver, contender, *past in ((few, small, _SMALL, _FEW_VIDEOS), (many, large, rows, _VIDEOS)):
             driver.prepare()
-            driver.extra("fill_past", count)
+            driver.extra("fill_past", *past)
             bench.settle(contender)
             driver.extra("count_past")
         pages = many.extra("pages")
@@ -44,7 +45,7 @@ def _finding(page: str, rows: int, short: list[float], long: list[float], querie
     target = f"≤ {_MOST_QUERIES} queries" + (f", ≤ 2 × the time with {_SMALL:,}" if is_timed else "")
     times = f"{median(long) * 1000:.1f} ms : {median(short) * 1000:.1f} ms = {ratio:.2f} ×"
     return judged(
-        f"admin, {page} with {rows:,} jobs",
+        f"admin, {page} with {rows:,} jobs, {_VIDEOS:,} videos",
         target,
         f"{queries} queries, {times}",
         queries <= _MOST_QUERIES and (ratio <= 2 or not is_timed),

@@ -1,4 +1,4 @@
-"""Somebody who looks at the pages of the admin, inside the process: what the server does, without a network."""
+"""Somebody who looks at the pages, inside the process: what the server does, without a network."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from functools import cached_property
 
 import django
 
-os.environ.setdefault("DJANGO_SETTINGS_MODULE", "benchmarks.sprocket_site.settings")
+os.environ.setdefault("DJANGO_SETTINGS_MODULE", "benchmarks.admin_site.settings")
 django.setup()
 
 from django.contrib.auth.models import User  # noqa: E402
@@ -20,6 +20,8 @@ from django.urls import reverse  # noqa: E402
 from benchmarks.sprocket_site.sprocket import Sprocket  # noqa: E402
 from jobs import enqueue_many, fleet, lifecycle, statistics  # noqa: E402
 from jobs.models import Attempt, CountingMark, Job  # noqa: E402
+from tests.full_shelves import fill_shelves  # noqa: E402
+from videos.models import Channel, Video  # noqa: E402
 
 _PAST = """
 INSERT INTO jobs_job (id, type, payload, status, correlation_id, run_at, created_at, completed_at, last_error,
@@ -42,9 +44,10 @@ WHERE status IN ('completed', 'failed') ORDER BY created_at
 
 class Visitor(Sprocket):
     """Sprocket with a past: most jobs completed over the last day, one in twenty each failed, pending and due tomorrow,
-    eight running."""
+    eight running; and videos, nearly all of them published."""
 
-    def fill_past(self, count: int) -> None:
+    def fill_past(self, count: int, videos: int) -> None:
+        fill_shelves(videos)
         with connection.cursor() as cursor:
             cursor.execute(_PAST, {"count": count})
             cursor.execute(_ATTEMPTS)
@@ -63,6 +66,9 @@ class Visitor(Sprocket):
     def _pages(self) -> dict[str, str]:
         newest = Job.objects.order_by("-pk").values_list("pk", flat=True)[0]
         jobs = reverse("admin:jobs_job_changelist")
+        video = Video.objects.filter(status="ready").order_by("-pk")[0]
+        videos = reverse("admin:videos_video_changelist")
+        channel = Channel.objects.get(slug="shelf-7")
         return {
             "dashboard": reverse("admin:jobs_dashboard_changelist"),
             "first page": reverse("admin:index"),
@@ -70,6 +76,13 @@ class Visitor(Sprocket):
             "list of failed jobs": f"{jobs}?status__exact=failed",
             "search by id": f"{jobs}?q={newest}",
             "a job": reverse("admin:jobs_job_change", args=[newest]),
+            "list of videos": videos,
+            "videos of a channel": f"{videos}?channel={channel.pk}&status=ready",
+            "search of videos": f"{videos}?q=day+77",
+            "a video": reverse("admin:videos_video_change", args=[video.pk]),
+            "channels": reverse("admin:videos_channel_changelist"),
+            "watch page": video.get_absolute_url(),
+            "page of a channel": channel.get_absolute_url(),
         }
 
     @cached_property
