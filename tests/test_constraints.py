@@ -11,7 +11,7 @@ from django.apps import apps
 from django.db import IntegrityError, connection, transaction
 from django.db.models import ProtectedError
 
-from jobs.models import Job, Status
+from jobs.models import ClaimAnswer, Job, RateWindow, Status
 from tests.constraints import undone
 from tests.factories import (
     AttemptFactory,
@@ -40,6 +40,12 @@ def two_attempts_of_one_lease() -> None:
     row = JobFactory.create(lease_token=1)
     AttemptFactory.create(job=row, over=True)
     AttemptFactory.create(job=row, over=True)
+
+
+def two_answers_to_one_claim() -> None:
+    worker = WorkerFactory.create()
+    for _ in range(2):
+        ClaimAnswer.objects.create(worker=worker, key="k", leases=[])
 
 
 def two_edges_between_two_jobs() -> None:
@@ -97,6 +103,18 @@ IMPOSSIBLE: list[tuple[str, str, Write]] = [
         "two workers of one name",
         lambda: [WorkerFactory.create(name="w") for _ in range(2)],
     ),
+    (
+        "jobs_one_answer_per_key",
+        "two answers to one claim",
+        two_answers_to_one_claim,
+    ),
+    (
+        "jobs_one_rate_window",
+        "two counts of one client",
+        lambda: RateWindow.objects.bulk_create(
+            RateWindow(name="n", slot=1, started_at=NOON, count=1) for _ in range(2)
+        ),
+    ),
 ]
 
 COLUMNS = {
@@ -105,6 +123,8 @@ COLUMNS = {
     "jobs_one_edge": "jobs_prerequisite.job_id, jobs_prerequisite.needs_id",
     "jobs_one_window": "jobs_submissionwindow.submitter, jobs_submissionwindow.minute",
     "jobs_worker_name": "jobs_worker.name",
+    "jobs_one_answer_per_key": "jobs_claimanswer.worker_id, jobs_claimanswer.key",
+    "jobs_one_rate_window": "jobs_ratewindow.name, jobs_ratewindow.slot",
 }
 """SQLite names the columns of a unique constraint, not the constraint."""
 
