@@ -26,7 +26,7 @@ from jobs.reconcile import reconcile
 from jobs.testing import assert_enqueued, run_due_jobs
 from tests.tus import UPLOADS, Tus, encoded
 from tests.video_site import accept, channel, clip, current, files_in
-from videos import intake, storage
+from videos import intake, intervening, storage
 from videos.models import ResumableUpload, Video
 from videos.reconciling import find_orphans
 from videos.refusal import Refusal
@@ -585,7 +585,7 @@ def test_a_slug_names_the_video_that_is_there(tus: Tus, film: bytes) -> None:
     place = tus.begun(len(film), film_for(slug="film"))
     assert tus.patch(place, 0, film).status_code == 204
     assert tus.client.get(place).json()["video"]["id"] == there.pk
-    Video.objects.update(deleted_at=timezone.now())
+    intervening.delete(there)
     place = tus.begun(len(film), film_for(slug="film"))
     assert "restore or purge" in tus.patch(place, 0, film).json()["detail"]
     assert tus.head(place).status_code == 404
