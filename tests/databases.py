@@ -33,6 +33,8 @@ def pytest_load_initial_conftests(early_config: pytest.Config) -> None:
         return
     # SIGTERM ends the run as Ctrl-C does: fixtures stop the processes they started.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
+    # What a shell runs in the background ignores Ctrl-C, and the commands that tests start would inherit that.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     if options.database == "sqlite":
         folder = tempfile.TemporaryDirectory(prefix="sprocket-sqlite-")
         early_config.add_cleanup(folder.cleanup)
