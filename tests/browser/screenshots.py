@@ -13,6 +13,7 @@ from playwright.sync_api import Page, sync_playwright
 
 from tests.browser import chromium, films
 from tests.browser.conftest import DESKTOP, PHONE, _create_superuser, _session_of
+from tests.browser.showcase import past
 from tests.browser.site import Site
 from tests.media_clips import run_ffmpeg, sample_clip
 
@@ -70,7 +71,7 @@ def slug_of(title: str) -> str:
     return slugify(title)
 
 
-def take(page: Page, address: str, path: Path, *, act: str = "") -> None:
+def take(page: Page, address: str, path: Path, *, act: str = "", whole: bool = False) -> None:
     page.goto(address)
     page.wait_for_load_state("load")
     page.wait_for_timeout(700)
@@ -90,7 +91,7 @@ def take(page: Page, address: str, path: Path, *, act: str = "") -> None:
         page.locator(".v-upload[data-state=refused]").wait_for()
         page.locator(".v-upload[data-state=accepted]").wait_for()
         page.wait_for_timeout(2000)
-    page.screenshot(path=path)
+    page.screenshot(path=path, full_page=whole)
 
 
 def _letter(folder: Path) -> Path:
@@ -99,36 +100,56 @@ def _letter(folder: Path) -> Path:
     return letter
 
 
+def pages_of(videos: dict[str, str], jobs: dict[str, str]) -> dict[str, tuple[str, str]]:
+    """What is taken: by a name, the address and what is done there first."""
+    video, job = "/admin/videos/video", "/admin/jobs/job"
+    return {
+        "first": ("/admin/", ""),
+        "dashboard": ("/admin/jobs/dashboard/", ""),
+        "jobs": (f"{job}/", ""),
+        "job": (f"{job}/{jobs['running']}/change/", ""),
+        "job-failed": (f"{job}/{jobs['failed']}/change/", ""),
+        "job-planned": (f"{job}/{jobs['planned']}/change/", ""),
+        "workers": ("/admin/jobs/worker/", ""),
+        "worker": (f"/admin/jobs/worker/{jobs['worker']}/change/", ""),
+        "types": ("/admin/jobs/jobtypestate/", ""),
+        "watch": ("/v/big-buck-bunny/", ""),
+        "watch-playing": ("/v/big-buck-bunny/", "play"),
+        "watch-menu": ("/v/big-buck-bunny/", "menu"),
+        "watch-help": ("/v/big-buck-bunny/", "help"),
+        "watch-waiting": ("/v/coming/", ""),
+        "watch-failed": ("/v/holiday/", ""),
+        "channel": ("/c/meadow/", ""),
+        "videos": (f"{video}/", ""),
+        "video": (f"{video}/{videos['Big Buck Bunny']}/change/", ""),
+        "video-encoding": (f"{video}/{videos['coming']}/change/", ""),
+        "video-failed": (f"{video}/{videos['broken']}/change/", ""),
+        "upload": (f"{video}/add/", "upload"),
+        "channels": ("/admin/videos/channel/", ""),
+    }
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("folder", type=Path)
     parser.add_argument("--only", default="", help="pages whose name contains this")
+    parser.add_argument(
+        "--whole", action="store_true", help="pages to their end, not as far as a window shows"
+    )
     options = parser.parse_args()
     options.folder.mkdir(parents=True, exist_ok=True)
     path = chromium.find()
     if path is None:
         parser.error(chromium.MISSING)
     with tempfile.TemporaryDirectory() as folder, sync_playwright() as playwright:
-        site = Site(Path(folder), database="sqlite")
+        site = Site(
+            Path(folder), database="sqlite", settings="tests.browser.showcase.settings", worker="attic"
+        )
         try:
             site.backstage.call(_create_superuser)
-            ids = arrange(site, Path(folder))
-            bunny, coming, broken = ids["Big Buck Bunny"], ids["coming"], ids["broken"]
-            pages = {
-                "watch": ("/v/big-buck-bunny/", ""),
-                "watch-playing": ("/v/big-buck-bunny/", "play"),
-                "watch-menu": ("/v/big-buck-bunny/", "menu"),
-                "watch-help": ("/v/big-buck-bunny/", "help"),
-                "watch-waiting": ("/v/coming/", ""),
-                "watch-failed": ("/v/holiday/", ""),
-                "channel": ("/c/meadow/", ""),
-                "videos": ("/admin/videos/video/", ""),
-                "video": (f"/admin/videos/video/{bunny}/change/", ""),
-                "video-encoding": (f"/admin/videos/video/{coming}/change/", ""),
-                "video-failed": (f"/admin/videos/video/{broken}/change/", ""),
-                "upload": ("/admin/videos/video/add/", "upload"),
-                "channels": ("/admin/videos/channel/", ""),
-            }
+            films_made = arrange(site, Path(folder))
+            site.start("runworker", "--name=cellar", "--concurrency=2")
+            pages = pages_of(films_made, site.backstage.call(past.tell))
             browser = playwright.chromium.launch(executable_path=path, args=list(chromium.FLAGS))
             name, value = site.backstage.call(_session_of, "admin")
             for look, settings in LOOKS.items():
@@ -137,7 +158,8 @@ def main() -> None:
                 page = context.new_page()
                 for title, (address, act) in pages.items():
                     if options.only in title:
-                        take(page, address, options.folder / f"{title}-{look}.png", act=act)
+                        picture = options.folder / f"{title}-{look}.png"
+                        take(page, address, picture, act=act, whole=options.whole)
                 context.close()
             browser.close()
         finally:
