@@ -18,7 +18,7 @@ from tests.video_admin import LIST
 from tests.video_site import accept, channel, clip
 from videos.models import Channel, Video, VideoStatus
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.timeout(900)]  # the rows take a while on a busy machine
 
 JOBS = 40_000
 VIDEOS = 10_000

@@ -68,9 +68,9 @@ def test_a_file_is_uploaded_encoded_and_watched_in_place(
 PIECE = 16 * 1024 * 1024
 
 
-def large_film(tmp_path: Path) -> Path:
+def large_film(tmp_path: Path, title: str) -> Path:
     """Three pieces: a clip, and a box that players skip."""
-    film = tmp_path / "Large film.mp4"
+    film = tmp_path / f"{title}.mp4"
     padding = 2 * PIECE + 1000
     film.write_bytes(films.clip().read_bytes() + padding.to_bytes(4, "big") + b"free" + bytes(padding - 8))
     return film
@@ -100,13 +100,13 @@ def test_a_lost_connection_is_told_and_the_upload_goes_on(
     forgive("ERR_CONNECTION_FAILED")
     wire = Wire(page)
     page.goto("/admin/videos/video/add/")
-    page.get_by_label("Drop videos here").set_input_files(str(large_film(tmp_path)))
+    page.get_by_label("Drop videos here").set_input_files(str(large_film(tmp_path, "Cut off")))
     verdict = page.locator(".v-verdict")
     expect(verdict).to_contain_text("The connection is lost. What has arrived is kept")
     expect(verdict).to_have_attribute("role", "status")
     assert 0 < page.get_by_role("progressbar", name="upload of").evaluate("(bar) => bar.value") < 100
     wire.cut = False
-    expect(verdict).to_contain_text("Accepted: Large film")
+    expect(verdict).to_contain_text("Accepted: Cut off")
     assert wire.sent == [0, PIECE, 2 * PIECE]
 
 
@@ -115,7 +115,7 @@ def test_an_upload_goes_on_after_a_reload_when_the_same_file_is_dropped_again(
     page: Page, channel: str, tmp_path: Path, forgive: Any, site: Site
 ) -> None:
     forgive("ERR_CONNECTION_FAILED")
-    wire, film = Wire(page), large_film(tmp_path)
+    wire, film = Wire(page), large_film(tmp_path, "Dropped again")
     page.goto("/admin/videos/video/add/")
     page.get_by_label("Drop videos here").set_input_files(str(film))
     verdict = page.locator(".v-verdict")
@@ -124,7 +124,7 @@ def test_an_upload_goes_on_after_a_reload_when_the_same_file_is_dropped_again(
     expect(verdict).to_have_count(0)
     wire.cut = False
     page.get_by_label("Drop videos here").set_input_files(str(film))
-    expect(verdict).to_contain_text("Large film")
+    expect(verdict).to_contain_text("Accepted: Dropped again")
     expect(page.locator(".v-upload[data-state=accepted]")).to_have_count(1)
     assert wire.sent == [0, PIECE, 2 * PIECE]
     assert page.evaluate("() => Object.keys(localStorage).filter((key) => key.startsWith('sprocket.'))") == []
@@ -137,7 +137,7 @@ def test_an_upload_that_is_stopped_leaves_nothing(
     Wire(page)
     page.goto("/admin/videos/video/add/")
     before = site.backstage.call(_unfinished)
-    page.get_by_label("Drop videos here").set_input_files(str(large_film(tmp_path)))
+    page.get_by_label("Drop videos here").set_input_files(str(large_film(tmp_path, "Stopped")))
     expect(page.locator(".v-verdict")).to_contain_text("The connection is lost")
     assert site.backstage.call(_unfinished) == before + 1
     page.get_by_role("button", name="Stop", exact=True).click()

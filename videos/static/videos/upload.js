@@ -167,10 +167,12 @@ const take = (files) => {
 if (page) {
   const drop = document.getElementById("v-drop");
   const files = document.getElementById("v-files");
-  files.addEventListener("change", () => {
+  const takeChosen = () => {
     take([...files.files]);
     files.value = "";
-  });
+  };
+  files.addEventListener("change", takeChosen);
+  takeChosen(); // what was chosen before this script had come
   for (const name of ["dragenter", "dragover"]) {
     drop.addEventListener(name, (event) => {
       event.preventDefault();
