@@ -10,7 +10,7 @@ import json
 from collections import defaultdict
 from collections.abc import Collection
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from jobs import database
@@ -121,8 +121,9 @@ def _minute_sql() -> str:
 
 
 def moment(value: Any) -> datetime:
-    """A moment as a statement written by hand returns it: SQLite gives text."""
-    return value if isinstance(value, datetime) else datetime.fromisoformat(f"{value}+00:00")
+    """A moment as a statement written by hand returns it: SQLite gives text, or for a column a naive datetime."""
+    found = value if isinstance(value, datetime) else datetime.fromisoformat(value)
+    return found if found.tzinfo else found.replace(tzinfo=UTC)
 
 
 @dataclass(frozen=True)
