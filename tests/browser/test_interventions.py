@@ -1,4 +1,4 @@
-"""What people do when something is wrong, by hand in the browser: drain a worker, follow a workflow, retry one quality."""
+"""What people do when something is wrong, in the browser: drain a worker, follow a workflow, retry one quality."""
 
 from __future__ import annotations
 
@@ -78,6 +78,7 @@ def _lose_quality(video_id: str, quality: str) -> None:
     from videos.models import QualityStatus, Video
 
     transcode = Video.objects.get(pk=video_id).current
+    assert transcode is not None
     transcode.qualities.filter(quality=quality).update(
         status=QualityStatus.FAILED, completed_at=None, error_message="too hard"
     )
