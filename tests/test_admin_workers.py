@@ -157,8 +157,10 @@ def test_a_key_is_shown_once_with_the_command_to_paste(admin_client: Client, rem
     found = worker_keys.verify(key)
     assert found is not None
     assert found.worker == remote
-    assert f"python manage.py runworker --server http://testserver --key {key}" in text_of(answer)
-    assert "not part of this version yet" in text_of(answer)
+    assert f"SPROCKET_KEY={key} sprocket-worker --server http://testserver/api --allow-http" in text_of(
+        answer
+    )
+    assert "not part of this version yet" not in text_of(answer)
     assert "no-store" in answer["Cache-Control"]
     later = text_of(admin_client.get(page_of(remote)))
     assert key not in later
