@@ -7,6 +7,7 @@ import os
 import sys
 from collections.abc import Sequence
 from importlib.util import find_spec
+from pathlib import Path
 from typing import NoReturn
 
 from jobs.exceptions import WorkerRefused
@@ -108,9 +109,8 @@ def _set_up(apps: list[str]) -> None:
 
     if apps:
         os.environ[APPS_VARIABLE] = ",".join(apps)
+        sys.path.insert(0, str(Path.cwd()))  # an app beside which the command is called, as with python -m
     os.environ["DJANGO_SETTINGS_MODULE"] = "jobs.worker.standalone"
-    if "" not in sys.path:
-        sys.path.insert(0, "")  # an app beside which the command is called, as with python -m
     try:
         django.setup()
     except (ImportError, ImproperlyConfigured) as problem:

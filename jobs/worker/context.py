@@ -8,7 +8,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 from jobs import payloads
-from jobs.exceptions import JobStopped
+from jobs.exceptions import JobStopped, PermanentFailure
 from jobs.lifecycle.leases import ClaimedJob, Lease
 from jobs.lifecycle.running import ProgressReport
 
@@ -139,6 +139,10 @@ class JobContext:
 
         Bound to the lease: raises LeaseLost when another worker owns this job by now.
         """
+        if self.site is not None:
+            raise PermanentFailure(
+                f"{self.type} adds {type_name} and runs on a worker without database: declare it without remote=."
+            )
         from jobs.lifecycle.enqueueing import check_unique_key, make_terms
         from jobs.lifecycle.writing import Draft
         from jobs.ulid import new_ulid

@@ -10,6 +10,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import httpx
+
 from jobs import registry
 from jobs.worker.loop import Options
 from jobs.worker.over_http import keys
@@ -87,6 +89,7 @@ def connect(options: Options, given: Mapping[str, Any]) -> OverHttp:
     """The transport by these arguments. Raises WrongArguments, or WorkerRefused by the registration."""
     try:
         server = parse_server(given["server"], allow_http=given["allow_http"])
+        httpx.URL(server)
         folder = (given["folder"] or default_folder()).expanduser().absolute()
         stored = keys.stored_key(folder, server)
         types = options.handled_types()
@@ -101,6 +104,8 @@ def connect(options: Options, given: Mapping[str, Any]) -> OverHttp:
             key = keys.find_key(key=given["key"], key_file=given["key_file"], stored=stored)
     except (WrongAddress, keys.NoKey) as problem:
         raise WrongArguments(str(problem)) from None
+    except httpx.InvalidURL as problem:
+        raise WrongArguments(f"{given['server']!r} is not a URL: {problem}.") from None
     return OverHttp(
         Access(server, key),
         folder=folder,

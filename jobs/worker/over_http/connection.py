@@ -16,6 +16,8 @@ from jobs import fleet
 from jobs.exceptions import JobsError, WorkerDismissed
 
 TIMEOUT = httpx.Timeout(connect=5, read=20, write=20, pool=5)
+HEARTBEAT_TIMEOUT = httpx.Timeout(connect=3, read=5, write=5, pool=3)
+"""The thread that sends it also enforces deadlines: it must not hang for long."""
 LONGEST_REST = 60.0
 """A server that asks for more (Retry-After) is asked again after this long."""
 _REST_WITHOUT_WORD = 1.0
@@ -107,11 +109,14 @@ class Connection:
         self._client: httpx.Client | None = None
         self._making = threading.Lock()
 
-    def post(self, path: str, body: dict[str, Any], **headers: str) -> dict[str, Any]:
+    def post(
+        self, path: str, body: dict[str, Any], *, timeout: httpx.Timeout = TIMEOUT, **headers: str
+    ) -> dict[str, Any]:
         self._rest.check()
+        url = f"{self.access.server}/worker/{path}"
         given = {**self.access.headers, **{name.replace("_", "-"): value for name, value in headers.items()}}
         try:
-            response = self._open().post(f"{self.access.server}/worker/{path}", json=body, headers=given)
+            response = self._open().post(url, json=body, headers=given, timeout=timeout)
         except httpx.HTTPError as error:
             raise as_unreachable(error) from None
         return read_answer(response, self._rest)

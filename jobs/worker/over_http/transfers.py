@@ -86,7 +86,7 @@ class JobRequests:
         except WorkerDismissed as dismissal:
             raise Unreachable(str(dismissal)) from None  # the pulse hears it too, and stops everything
         except Refused as refusal:
-            if refusal.status == 404 or refusal.code == "lease_lost":
+            if refusal.code in ("lease_lost", "not_found"):
                 raise LeaseLost(self._job.id) from None
             if refusal.status in (400, 403):  # cut on the way; disabled, of which the pulse hears more
                 raise Unreachable(refusal.detail) from None

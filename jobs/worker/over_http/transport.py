@@ -20,6 +20,7 @@ from jobs.lifecycle.leases import ClaimedJob, FailureReport, Lease
 from jobs.lifecycle.running import ProgressReport
 from jobs.worker.context import JobContext
 from jobs.worker.over_http.connection import (
+    HEARTBEAT_TIMEOUT,
     Access,
     CannotTrust,
     Connection,
@@ -158,7 +159,7 @@ class OverHttp:
             )
 
     def _heartbeat(self, status: str, **told: Any) -> dict[str, Any]:
-        answer = self._connection.post("heartbeat", {"status": status, **told})
+        answer = self._connection.post("heartbeat", {"status": status, **told}, timeout=HEARTBEAT_TIMEOUT)
         try:
             self._worker_id, self._name = str(answer["worker_id"]), str(answer["name"])
             self._types = [str(name) for name in answer["types"]]
@@ -280,7 +281,7 @@ class OverHttp:
         try:
             return self._connection.post(f"jobs/{lease.job_id}/{verb}", {"token": lease.token, **told})
         except Refused as refusal:
-            if refusal.status == 404 or (refusal.status == 409 and refusal.code == "lease_lost"):
+            if refusal.code in ("lease_lost", "not_found"):
                 return None
             raise
 
