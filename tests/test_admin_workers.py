@@ -155,8 +155,9 @@ def test_a_key_is_shown_once_with_the_command_to_paste(admin_client: Client, rem
     answer = issue(admin_client, remote)
     key = answer.context["new_key"]
     assert worker_keys.verify(key) == remote
-    assert f"python manage.py runworker --server http://testserver --key {key}" in text_of(answer)
-    assert "not part of this version yet" in text_of(answer)
+    assert f"SPROCKET_KEY={key} sprocket-worker --server http://testserver/api --allow-http" in text_of(
+        answer
+    )
     assert "no-store" in answer["Cache-Control"]
     later = text_of(admin_client.get(page_of(remote)))
     assert key not in later
