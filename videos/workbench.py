@@ -82,7 +82,11 @@ class Workbench(Bench):
     def go_elsewhere(self, plan: EncodePlan, *, picture: bool) -> NoReturn:
         toolchains.correct_record(self.job.lease.worker_id)
         toolchains.go_elsewhere(
-            self.transcode, self.job.lease, self.job.type, pin=toolchains.pin_of(plan, picture=picture)
+            self.transcode,
+            self.job.lease,
+            self.job.type,
+            pin=toolchains.pin_of(plan, picture=picture),
+            has=toolchains.here().capabilities,
         )
 
     def give_up_gpu(self, plan: EncodePlan, error: MediaError) -> None:

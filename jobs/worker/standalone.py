@@ -7,6 +7,7 @@ import secrets
 from importlib.util import find_spec
 
 from jobs.worker.console import APPS_VARIABLE
+from jobs.worker.over_http.folder import default_folder
 
 _NEEDED_BY_VIDEOS = ("av", "imageio_ffmpeg")
 
@@ -25,5 +26,7 @@ INSTALLED_APPS = [
     *(["videos"] if all(find_spec(module) for module in _NEEDED_BY_VIDEOS) else []),
     *filter(None, os.environ.get(APPS_VARIABLE, "").split(",")),
 ]
+MEDIA_ROOT = str(default_folder())
+"""Nothing of the site is stored here; some settings have their defaults below it."""
 JOBS = _from_environment("JOBS_")
 VIDEOS = _from_environment("VIDEOS_")
