@@ -32,6 +32,7 @@ from videos.media.plan import EncodePlan, make_plan
 from videos.media.source import SourceInfo
 from videos.models import Step, Transcode
 from videos.pipeline import Unit, stage
+from videos.remote_work import EncodedElsewhere
 from videos.resumable import uploads
 from videos.workbench import Workbench, clear_errors, open_bench
 
@@ -79,6 +80,7 @@ CORES = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os
     per_encoder=True,
     artifact=chunk_exists,
     per_worker=CORES,
+    remote=EncodedElsewhere(picture=True),
 )
 def encode(job: JobContext, transcode_id: int, chunk: int) -> None:
     """One chunk of the picture in every quality."""
@@ -91,6 +93,7 @@ def encode(job: JobContext, transcode_id: int, chunk: int) -> None:
     units=pipeline.per_track,
     work=pipeline.sound,
     artifact=audio_exists,
+    remote=EncodedElsewhere(picture=False),
 )
 def audio(job: JobContext, transcode_id: int, track: int) -> None:
     """One sound track, whole."""

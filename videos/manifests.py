@@ -57,6 +57,11 @@ def audio_name(number: int) -> str:
 THUMBNAIL = "thumbnail"
 
 
+def address(name: str) -> str:
+    """Where it is, below the folder of its generation."""
+    return f"{FOLDER}/{name}.json"
+
+
 def write(generation: Path, name: str, manifest: Manifest) -> None:
     """Put the manifest in its place, at once and whole."""
     folder = generation / FOLDER
@@ -76,7 +81,7 @@ def write(generation: Path, name: str, manifest: Manifest) -> None:
 def read(generation: Path, name: str) -> Manifest | None:
     """The manifest, or None when there is none that can be read."""
     try:
-        return serial.from_json(Manifest, json.loads((generation / FOLDER / f"{name}.json").read_bytes()))
+        return serial.from_json(Manifest, json.loads((generation / address(name)).read_bytes()))
     except (OSError, ValueError, KeyError, TypeError):
         return None
 
@@ -86,7 +91,7 @@ def intact(generation: Path, name: str, *, plan: str, parts: Collection[str]) ->
     manifest = read(generation, name)
     if manifest is None or manifest.plan != plan or not set(parts) <= set(manifest.parts):
         return None
-    return manifest if all(_matches(generation, file) for file in manifest.files) else None
+    return manifest if all(matches(generation, file) for file in manifest.files) else None
 
 
 def complete(generation: Path, files: Iterable[Written]) -> bool:
@@ -94,8 +99,9 @@ def complete(generation: Path, files: Iterable[Written]) -> bool:
     return all(_size(generation / file.name) == file.size for file in files)
 
 
-def _matches(generation: Path, file: Written) -> bool:
-    path = generation / file.name
+def matches(folder: Path, file: Written) -> bool:
+    """The file is in this folder, byte for byte."""
+    path = folder / file.name
     if _size(path) != file.size:
         return False
     with path.open("rb") as opened:
