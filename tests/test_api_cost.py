@@ -45,7 +45,7 @@ def test_a_claim_without_jobs_takes_a_few_reads(far: RemoteClient) -> None:
 
 
 @pytest.mark.parametrize(
-    ("verb", "statements"), [("progress", 2), ("complete", 3), ("fail", 4), ("release", 5)]
+    ("verb", "statements"), [("progress", 2), ("complete", 4), ("fail", 5), ("release", 5)]
 )
 def test_a_report_takes_a_few_statements(far: RemoteClient, verb: str, statements: int) -> None:
     enqueue_remote()

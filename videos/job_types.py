@@ -34,6 +34,7 @@ from videos.media.plan import EncodePlan, make_plan
 from videos.media.source import SourceInfo
 from videos.models import Step, Transcode
 from videos.pipeline import Unit, stage
+from videos.remote_work import EncodedElsewhere
 from videos.resumable import uploads
 from videos.workbench import Workbench, clear_errors, open_bench
 
@@ -81,6 +82,7 @@ CORES = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os
     per_encoder=True,
     artifact=chunk_exists,
     per_worker=CORES,
+    remote=EncodedElsewhere(picture=True),
 )
 def encode(job: JobContext, transcode_id: int, chunk: int) -> dict[str, Any] | None:
     """One chunk of the picture in every quality."""
@@ -95,6 +97,7 @@ def encode(job: JobContext, transcode_id: int, chunk: int) -> dict[str, Any] | N
     units=pipeline.per_track,
     work=pipeline.sound,
     artifact=audio_exists,
+    remote=EncodedElsewhere(picture=False),
 )
 def audio(job: JobContext, transcode_id: int, track: int) -> None:
     """One sound track, whole."""

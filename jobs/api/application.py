@@ -11,7 +11,7 @@ from django.http import HttpRequest, HttpResponse
 from django.urls import URLPattern
 from ninja import NinjaAPI
 
-from jobs.api import errors, worker
+from jobs.api import errors, files, worker
 from jobs.api.bodies import StrictParser
 from jobs.api.errors import NOT_FOUND, Refusal, View
 
@@ -37,6 +37,7 @@ def _make() -> NinjaAPI:
     )
     errors.install(api)
     api.add_router("worker/", worker.router)
+    api.add_router("worker/", files.router)
     if apps.is_installed("django.contrib.admin"):  # whose permissions and log it uses
         from jobs.api import staff
 

@@ -1,7 +1,6 @@
 """The contract of the worker API: what a worker sends and what it gets. Unknown fields and other types are refused.
 
-Files (source, outputs, archive) join as operations of their own under `worker/jobs/{id}/`; nothing here changes with
-them. What is sent may grow fields, never lose one or change its meaning.
+What is sent may grow fields, never lose one or change its meaning.
 """
 
 from __future__ import annotations
@@ -18,6 +17,8 @@ from jobs.lifecycle import Lease
 from jobs.lifecycle.leases import FailureReport
 from jobs.remote import Announcement, Orders
 from jobs.remote_claims import HeldJob
+from jobs.remote_files import Stored
+from jobs.remote_jobs import Order
 
 LARGEST_NOTE = 10 * 1024
 """Bytes of capabilities, and of metadata, as JSON."""
@@ -225,9 +226,15 @@ class Failure(Report):
         None, description="in place of the usual backoff"
     )
 
+    counted: bool = Field(
+        True, description="false: the attempt is given back; this was not the moment, or not the worker"
+    )
+
     def report(self) -> FailureReport:
         wait = None if self.retry_in_seconds is None else timedelta(seconds=self.retry_in_seconds)
-        return FailureReport(self.type, self.message, self.traceback, self.permanent, wait)
+        return FailureReport(
+            self.type, self.message, self.traceback, self.permanent, wait, counted=self.counted
+        )
 
 
 class Release(Report):
@@ -240,6 +247,45 @@ class JobState(BaseModel):
     lease_seconds: float | None = Field(
         default=None, description="while it is processing: how long the lease lasts"
     )
+
+
+class SourceOfJob(BaseModel):
+    name: str
+    bytes: int
+    sha256: str = Field(description="also the ETag of the source")
+
+
+class JobOrder(BaseModel):
+    done: bool = Field(description="the result exists already: complete the job, there is nothing to do")
+    order: dict[str, Any] = Field(
+        description="what the type adds to the payload, for a worker without database"
+    )
+    source: SourceOfJob | None = Field(description="the file that the job reads, if it reads one")
+
+    @classmethod
+    def of(cls, order: Order) -> JobOrder:
+        source = order.source
+        return cls(
+            done=order.done,
+            order=order.order,
+            source=SourceOfJob(name=source.name, bytes=source.bytes, sha256=source.sha256)
+            if source
+            else None,
+        )
+
+
+class StoredFile(BaseModel):
+    name: str
+    bytes: int
+    sha256: str
+
+    @classmethod
+    def of(cls, stored: Stored) -> StoredFile:
+        return cls(name=stored.name, bytes=stored.bytes, sha256=stored.sha256)
+
+
+class StoredFiles(BaseModel):
+    files: list[StoredFile]
 
 
 class Health(BaseModel):

@@ -38,8 +38,10 @@ exit codes: 0 stopped as asked · 1 could not start, or may not go on (key revok
 
 
 def main(arguments: Sequence[str] | None = None) -> NoReturn:
+    from jobs.worker.over_http.arguments import NEEDS_HTTPX
+
     if not find_spec("httpx"):
-        _end(2, "A remote worker needs httpx: pip install 'sprocket-queue[remote]'.")
+        _end(2, NEEDS_HTTPX)
     _set_up(_apps_in(arguments))
 
     from jobs.worker.arguments import options_of, show_log, unknown_type
@@ -63,7 +65,7 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
 
 def _parser() -> argparse.ArgumentParser:
     from jobs.worker.arguments import add_arguments
-    from jobs.worker.over_http import command
+    from jobs.worker.over_http.arguments import add_arguments as add_remote_arguments
 
     parser = _first_parser(add_help=True)
     parser.add_argument(
@@ -72,7 +74,7 @@ def _parser() -> argparse.ArgumentParser:
         required=True,
         help="where the site has mounted the API, such as https://example.org/api",
     )
-    command.add_arguments(parser)
+    add_remote_arguments(parser)
     add_arguments(parser)
     parser.add_argument("-v", "--verbosity", type=int, choices=range(4), default=1, help="0 to 3 (1)")
     return parser

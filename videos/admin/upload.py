@@ -14,7 +14,7 @@ from django.middleware.csrf import get_token
 from django.template.response import TemplateResponse
 from django.urls import NoReverseMatch, reverse
 
-from videos import conf, intake
+from videos import conf, intake, upload_rate
 from videos.exceptions import UploadRefused
 from videos.models import Channel, Visibility
 from videos.refusal import Refusal, refusing_uploads
@@ -74,6 +74,7 @@ def receive(admin: Any, request: HttpRequest) -> HttpResponse:
             return _refusal(
                 "too_large", f"The file is larger than {most:,} bytes, which is the limit here.", 413
             )
+        upload_rate.take(request.user)
         with refusing_uploads():
             video = intake.accept_stream(
                 _blocks(request, length),

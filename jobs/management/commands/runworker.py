@@ -11,9 +11,9 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 from jobs.exceptions import WorkerRefused
 from jobs.worker.arguments import add_arguments, options_of, positive, show_log, unknown_type
 from jobs.worker.loop import Options, WorkerLoop
+from jobs.worker.over_http.arguments import NEEDS_HTTPX
+from jobs.worker.over_http.arguments import add_arguments as add_remote_arguments
 from jobs.worker.supervisor import supervise
-
-NO_HTTPX = "A remote worker needs httpx: pip install 'sprocket-queue[remote]'."
 
 
 class Command(BaseCommand):
@@ -52,10 +52,7 @@ exit codes: 0 stopped as asked · 1 could not start, or may not go on · 2 wrong
             metavar="URL",
             help="where the site has mounted the API, such as https://example.org/api",
         )
-        if find_spec("httpx"):
-            from jobs.worker.over_http import command
-
-            command.add_arguments(remote)
+        add_remote_arguments(remote)
 
     def handle(self, *args: Any, **given: Any) -> None:
         if problem := unknown_type(given):
@@ -76,14 +73,14 @@ exit codes: 0 stopped as asked · 1 could not start, or may not go on · 2 wrong
                 returncode=2,
             )
         for name in ("key", "key_file", "register", "folder", "allow_http"):
-            if given.get(name):
+            if given[name]:
                 raise CommandError(f"--{name.replace('_', '-')} goes with --server.", returncode=2)
         processes = given["processes"]
         return supervise(options, processes) if processes > 1 else WorkerLoop(options).run()
 
     def _remotely(self, options: Options, given: dict[str, Any]) -> int:
         if not find_spec("httpx"):
-            raise CommandError(NO_HTTPX, returncode=2)
+            raise CommandError(NEEDS_HTTPX, returncode=2)
         from jobs.worker.over_http import command
 
         if given["processes"] > 1:

@@ -1,13 +1,10 @@
-"""The command line of a remote worker: what `manage.py runworker --server` and `sprocket-worker` share."""
+"""From the command line to a remote worker, for `manage.py runworker --server` and `sprocket-worker` alike."""
 
 from __future__ import annotations
 
-import argparse
 import logging
-import re
 from collections.abc import Mapping
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import httpx
@@ -22,46 +19,9 @@ from jobs.worker.over_http.transport import MOST_PLACES, OverHttp
 
 log = logging.getLogger("jobs.worker")
 
-_SIZE = re.compile(r"(\d{1,12})\s*([KMGT]?)(?:I?B)?", re.IGNORECASE)
-
 
 class WrongArguments(ValueError):
     """Exit code 2; the message says what is wrong."""
-
-
-def add_arguments(parser: argparse.ArgumentParser | argparse._ArgumentGroup) -> None:
-    """All but --server, which one of the two commands demands."""
-    key = parser.add_mutually_exclusive_group()
-    key.add_argument(
-        "--key-file", type=Path, metavar="FILE", help=f"a file with the worker's key (or {keys.KEY_VARIABLE})"
-    )
-    key.add_argument("--key", help="the worker's key itself; others on this machine can read command lines")
-    key.add_argument(
-        "--register",
-        metavar="NAME",
-        help=f"register under this name with the site's admin secret, taken from {keys.SECRET_VARIABLE}; "
-        "the key is kept in --folder and used from then on",
-    )
-    parser.add_argument(
-        "--folder", type=Path, help=f"where working files and sources are kept ({default_folder()})"
-    )
-    parser.add_argument(
-        "--cache-size",
-        type=parse_size,
-        default="20G",
-        metavar="SIZE",
-        help="how much room sources may take that are kept for the next job, such as 500M or 20G (20G)",
-    )
-    parser.add_argument(
-        "--allow-http", action="store_true", help="plain http to another machine, in a network that you trust"
-    )
-
-
-def parse_size(text: str) -> int:
-    match = _SIZE.fullmatch(text.strip())
-    if match is None:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a size such as 500M or 20G")
-    return int(match[1]) << (10 * " KMGT".index(match[2].upper() or " "))
 
 
 def remote_options(options: Options) -> Options:
@@ -104,6 +64,8 @@ def connect(options: Options, given: Mapping[str, Any]) -> OverHttp:
             key = keys.find_key(key=given["key"], key_file=given["key_file"], stored=stored)
     except (WrongAddress, keys.NoKey) as problem:
         raise WrongArguments(str(problem)) from None
+    except RuntimeError:
+        raise WrongArguments("This account has no home folder: give --folder.") from None
     except httpx.InvalidURL as problem:
         raise WrongArguments(f"{given['server']!r} is not a URL: {problem}.") from None
     return OverHttp(

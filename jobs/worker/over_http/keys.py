@@ -12,6 +12,7 @@ import httpx
 
 from jobs import fleet
 from jobs.exceptions import WorkerDismissed, WorkerRefused
+from jobs.worker.over_http.arguments import KEY_VARIABLE, SECRET_VARIABLE
 from jobs.worker.over_http.connection import (
     TIMEOUT,
     NotSprocket,
@@ -23,8 +24,6 @@ from jobs.worker.over_http.connection import (
     read_answer,
 )
 
-KEY_VARIABLE = "SPROCKET_KEY"
-SECRET_VARIABLE = "SPROCKET_ADMIN_SECRET"
 _FORM = re.compile(r"[A-Za-z0-9_-]{16,200}")
 
 

@@ -79,6 +79,7 @@ class OverHttp:
         self._reported_busy: bool | None = None
         self._claim_key = ""
         self._claim_asked_at = 0.0
+        self._owed: set[Lease] = set()
 
     @property
     def name(self) -> str:
@@ -145,10 +146,16 @@ class OverHttp:
     def _follow(self, answer: dict[str, Any], hands: Hands) -> None:
         order = str(answer["order"])
         if order in ("disabled", "outdated"):
-            stopped = hands.stop_all()
-            self.release(stopped, reason=f"the worker is {order}")
+            self._owed |= set(hands.stop_all())
+        self._release_owed(f"the worker is {order}")
         self._raise_if_outdated(answer)
         hands.obey(order)
+
+    def _release_owed(self, reason: str) -> None:
+        """What was stopped on order goes back to the queue, also if that takes a second try."""
+        for lease in list(self._owed):
+            self.release([lease], reason=reason)
+            self._owed.discard(lease)
 
     def _raise_if_outdated(self, answer: dict[str, Any]) -> None:
         if answer["order"] == "outdated":
@@ -184,6 +191,7 @@ class OverHttp:
         return TICK_SECONDS
 
     def leave(self) -> None:
+        self._release_owed("the worker stopped")
         if self._claim_key:  # its answer was lost: what it gave is given back, and no attempt is spent
             self.release(self._leases_in(self._heartbeat("idle")), reason="the worker stopped before it knew")
         self._heartbeat("stopped")
@@ -206,8 +214,10 @@ class OverHttp:
     # -- its jobs ----------------------------------------------------------------------------------------------------
 
     def claim(self, places: int, running: Mapping[str, int]) -> tuple[list[ClaimedJob], float]:
-        if not self._claim_key:
-            self._claim_key, self._claim_asked_at = secrets.token_urlsafe(18), time.monotonic()
+        now = time.monotonic()
+        if not self._claim_key or now - self._claim_asked_at > self._lease_seconds:
+            # A lease that was given so long ago, unheard, has run out.
+            self._claim_key, self._claim_asked_at = secrets.token_urlsafe(18), now
         try:
             answer = self._connection.post("claim", {"slots": places}, Idempotency_Key=self._claim_key)
         except Refused as refusal:
@@ -246,7 +256,21 @@ class OverHttp:
         return set()  # the claim is repeated under its key, and answered with the same leases
 
     def complete_many(self, done: Sequence[tuple[Lease, Any]]) -> Collection[Lease]:
-        return [lease for lease, result in done if not self._told(lease, "complete", {"result": result})]
+        return [lease for lease, result in done if not self._completed(lease, result)]
+
+    def _completed(self, lease: Lease, result: Any) -> bool:
+        """What the server does not take as done (files are missing, the result is too large) has failed."""
+        try:
+            return self._told(lease, "complete", {"result": result}) is not None
+        except Refused as refusal:
+            final = refusal.status in (413, 422)
+            failure = FailureReport("RefusedByServer", refusal.detail, permanent=final)
+        try:
+            status = self.fail(lease, failure)
+        except LeaseLost:
+            return False
+        log.warning("job %s: the server takes it not as done: %s → %s", lease.job_id, failure.message, status)
+        return True
 
     def release(self, leases: Collection[Lease], *, reason: str) -> Collection[Lease]:
         return [lease for lease in leases if not self._told(lease, "release", {"reason": reason[:1000]})]
