@@ -88,13 +88,25 @@ class Far:
         ).first()
         return job if job and ffmpegs_below(self.process.pid) else None
 
-    def wait_for_ffmpeg(self) -> Job:
-        def runs() -> Job | None:
-            assert self.process.poll() is None, self.process.read_output()
-            return self.runs()
+    def freeze(self) -> Job:
+        """Stop the process in the middle of a chunk; which one."""
 
-        job: Job = wait_until(runs, timeout=120, interval=0.02)
+        def frozen() -> Job | None:
+            assert self.process.poll() is None, self.process.read_output()
+            if not self.runs():
+                return None
+            os.kill(self.process.pid, signal.SIGSTOP)
+            job = self.runs()  # still?
+            if not job:
+                os.kill(self.process.pid, signal.SIGCONT)
+            return job
+
+        job = wait_until(frozen, timeout=120, interval=0.02)
+        assert job is not None
         return job
+
+    def thaw(self) -> None:
+        os.kill(self.process.pid, signal.SIGCONT)
 
     def leftovers(self) -> list[Path]:
         """Files of jobs; sources are kept for the next one."""
@@ -161,17 +173,20 @@ def test_three_videos_by_two_far_workers_and_a_local_one_through_every_misfortun
     shed.start()
     attic.start()
 
-    victim, late = shed.wait_for_ffmpeg(), attic.wait_for_ffmpeg()
+    late = attic.freeze()
     wire.cut()  # for longer than the lease
-    os.kill(shed.process.pid, signal.SIGKILL)  # in the middle of a chunk
+    attic.thaw()
+    victim = shed.freeze()
+    os.kill(shed.process.pid, signal.SIGKILL)
     shed.process.wait()
     wait_until(lambda: _was_taken(late, attic) and _was_run_again(victim), timeout=120)
     wait_until(lambda: not ffmpegs_below(attic.process.pid), timeout=60)
     wire.mend()
 
     shed.start()
-    shed.wait_for_ffmpeg()  # in the middle of a job
+    shed.freeze()
     worker_keys.revoke([shed.record.pk])
+    shed.thaw()
     assert shed.process.wait(60) == 1, shed.process.read_output()
     assert not ffmpegs_below(shed.process.pid)
     assert not shed.leftovers()
@@ -192,7 +207,7 @@ def test_three_videos_by_two_far_workers_and_a_local_one_through_every_misfortun
 
 
 def _was_run_again(job: Job) -> bool:
-    return Attempt.objects.filter(job=job).count() > 1
+    return bool(Attempt.objects.filter(job=job).count() > 1)
 
 
 def _was_taken(job: Job, from_whom: Far) -> bool:
@@ -217,7 +232,7 @@ def _check_downloads(server: Server, videos: list[Video], fars: list[Far]) -> No
     whole = [
         (video_of[job], count) for (job, status), count in server.requests("source").items() if status == 200
     ]
-    per_video = Counter()
+    per_video: Counter[int] = Counter()
     for video, count in whole:
         per_video[video] += count
     assert max(per_video.values()) <= len(fars), per_video
