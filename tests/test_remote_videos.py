@@ -212,7 +212,7 @@ def _was_run_again(job: Job) -> bool:
 
 def _was_taken(job: Job, from_whom: Far) -> bool:
     job.refresh_from_db()
-    return job.worker_id != from_whom.worker.pk
+    return bool(job.worker_id != from_whom.worker.pk)
 
 
 def _check_books(videos: list[Video]) -> None:
