@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import json
 from datetime import datetime, timedelta
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Self
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
 
 from jobs import payloads
 from jobs.exceptions import InvalidPayload
@@ -229,6 +229,12 @@ class Failure(Report):
     counted: bool = Field(
         True, description="false: the attempt is given back; this was not the moment, or not the worker"
     )
+
+    @model_validator(mode="after")
+    def _is_possible(self) -> Self:
+        if self.permanent and not self.counted:
+            raise ValueError("An attempt that does not count leads to another: it cannot be permanent")
+        return self
 
     def report(self) -> FailureReport:
         wait = None if self.retry_in_seconds is None else timedelta(seconds=self.retry_in_seconds)
