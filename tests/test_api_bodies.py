@@ -328,7 +328,7 @@ def test_a_heartbeat_that_is_none_is_refused(far: RemoteClient, field: str, valu
             ("permanent", "yes"),
         ),
         *(("permanent", 1), ("retry_in_seconds", -1), ("retry_in_seconds", 1e12), ("retry_in_seconds", "60")),
-        *(("traceback", ["x"]), ("attempt", 1)),
+        *(("traceback", ["x"]), ("attempt", 1), ("counted", "no"), ("counted", 0), ("counted", None)),
     ],
 )
 def test_a_failure_that_is_none_is_refused(

@@ -127,6 +127,7 @@ def test_the_page_shows_every_operation_and_loads_nothing_from_elsewhere(documen
         assert f'id="schema-{name}"' in page
     links = re.findall(r'(?:src|href)="([^"#]+)"', page)
     assert links == ["/static/jobs/api.css", "/api/openapi.json"]
+    assert "<code>application/gzip</code>" in page
     targets = set(re.findall(r'href="#([^"]+)"', page))
     assert targets <= set(re.findall(r'id="([^"]+)"', page))
     assert "<script" not in page
