@@ -4,9 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection
-from dataclasses import dataclass
-from datetime import datetime
-from typing import Any
 
 from jobs import conf, database, housekeeping, lifecycle
 from jobs.exceptions import UnknownWorker, WorkerDisabled, WorkerOutdated
@@ -18,23 +15,7 @@ from jobs.remote import offered
 from jobs.versions import is_outdated
 
 
-@dataclass(frozen=True, slots=True)
-class HeldJob:
-    """A job under a lease, with all that is needed to run it elsewhere."""
-
-    lease: Lease
-    type: str
-    payload: dict[str, Any]
-    attempt: int
-    max_attempts: int
-    priority: int
-    correlation_id: str
-    submitter: str
-    workflow_id: str | None
-    expires_at: datetime
-
-
-def claim(worker: Worker, *, key: str, slots: int, types: Collection[str] | None = None) -> list[HeldJob]:
+def claim(worker: Worker, *, key: str, slots: int, types: Collection[str] | None = None) -> list[Job]:
     """Up to so many jobs. The same key again gets the same leases, as far as they live, and never further ones."""
     settings = conf.current()
     if worker.disabled:
@@ -76,31 +57,17 @@ def _held_by_type(worker: Worker) -> Counter[str]:
     return Counter(Job.objects.leased().filter(worker_id=worker.pk).values_list("type", flat=True))
 
 
-def _read(worker: Worker, leases: Collection[Lease]) -> list[HeldJob]:
+def _read(worker: Worker, leases: Collection[Lease]) -> list[Job]:
     """The jobs of those of these leases that live."""
     if not leases:
         return []
     ids = frozenset(lease.job_id for lease in leases)
     jobs = Job.objects.leased().filter(pk__among=ids, worker_id=worker.pk).in_claim_order()
-    held = [_held(job) for job in jobs.defer("result", "last_error")]
-    return [job for job in held if job.lease in leases]
-
-
-def _held(job: Job) -> HeldJob:
-    assert job.worker_id is not None
-    assert job.claim_expires_at is not None
-    return HeldJob(
-        lease=Lease(job.pk, job.lease_token, job.worker_id),
-        type=job.type,
-        payload=job.payload,
-        attempt=job.attempt_number,
-        max_attempts=job.max_attempts,
-        priority=job.priority,
-        correlation_id=job.correlation_id,
-        submitter=job.submitter,
-        workflow_id=job.workflow_id,
-        expires_at=job.claim_expires_at,
-    )
+    return [
+        job
+        for job in jobs.defer("result", "last_error")
+        if Lease(job.pk, job.lease_token, worker.pk) in leases
+    ]
 
 
 def has_run(worker: Worker, job_id: str) -> bool:

@@ -16,8 +16,8 @@ from jobs import payloads
 from jobs.exceptions import InvalidPayload
 from jobs.lifecycle import Lease
 from jobs.lifecycle.leases import FailureReport
+from jobs.models import Job
 from jobs.remote import Announcement, Orders
-from jobs.remote_claims import HeldJob
 
 LARGEST_NOTE = 10 * 1024
 """Bytes of capabilities, and of metadata, as JSON."""
@@ -182,19 +182,22 @@ class ClaimedJob(BaseModel):
     expires_at: datetime
 
     @classmethod
-    def of(cls, job: HeldJob) -> ClaimedJob:
-        return cls(
-            job_id=job.lease.job_id,
-            token=job.lease.token,
-            type=job.type,
-            payload=job.payload,
-            attempt=job.attempt,
-            max_attempts=job.max_attempts,
-            priority=job.priority,
-            correlation_id=job.correlation_id,
-            submitter=job.submitter,
-            workflow_id=job.workflow_id,
-            expires_at=job.expires_at,
+    def of(cls, job: Job) -> ClaimedJob:
+        """Of one that has a lease."""
+        return cls.model_validate(
+            {
+                "job_id": job.pk,
+                "token": job.lease_token,
+                "type": job.type,
+                "payload": job.payload,
+                "attempt": job.attempt_number,
+                "max_attempts": job.max_attempts,
+                "priority": job.priority,
+                "correlation_id": job.correlation_id,
+                "submitter": job.submitter,
+                "workflow_id": job.workflow_id,
+                "expires_at": job.claim_expires_at,
+            }
         )
 
 
