@@ -11,7 +11,7 @@ class JobsConfig(AppConfig):
     default_auto_field = "django.db.models.BigAutoField"
 
     def ready(self) -> None:
-        from jobs import checks, registry  # noqa: F401
+        from jobs import checks, registry, staging  # noqa: F401
         from jobs.live import hints  # noqa: F401
 
         registry.discover()

@@ -60,6 +60,7 @@ class JobsSettings:
     )
     registration_rate: int = number(10, "attempts to register a worker, per minute and client address")
     failed_auth_rate: int = number(30, "wrong keys and tokens, per minute and client address")
+    archive_max_bytes: int = number(4 * 10**9, "the largest archive of files that a remote worker may send")
     trusted_proxies: int = number(
         0, "how many proxies in front of the site append to X-Forwarded-For; 0: it is not read", minimum=0
     )

@@ -12,6 +12,7 @@ from django.utils.module_loading import autodiscover_modules
 
 from jobs.exceptions import UnknownJobType
 from jobs.priorities import NORMAL
+from jobs.remote_work import PLAIN, RemoteWork
 
 Handler = Callable[..., Any]
 H = TypeVar("H", bound=Handler)
@@ -41,8 +42,9 @@ class JobType:
     """Run in a child process, killed on timeout and cancel."""
     memory_limit: int | None = None
     """Bytes of address space the child process may use; needs isolate."""
-    remote: bool = False
-    """Workers that come over HTTP may run it: its handler needs no database, and its payload is theirs to read."""
+    remote: bool | RemoteWork = False
+    """Workers that come over HTTP may run it: its handler needs no database, and its payload is theirs to read. A
+    RemoteWork says what else they get, and which files they send."""
     signature: inspect.Signature = field(init=False, compare=False, repr=False)
     required: frozenset[str] = field(init=False, compare=False, repr=False)
     accepted: frozenset[str] | None = field(init=False, compare=False, repr=False)
@@ -56,6 +58,13 @@ class JobType:
         takes_any = any(p.kind is p.VAR_KEYWORD for p in named)
         object.__setattr__(self, "accepted", None if takes_any else frozenset(p.name for p in plain))
         _refuse_nonsense(self)
+
+    @property
+    def remote_work(self) -> RemoteWork | None:
+        """What remote workers get and send; None: it is not for them."""
+        if isinstance(self.remote, RemoteWork):
+            return self.remote
+        return PLAIN if self.remote else None
 
     def arguments_problem(self, payload: dict[str, Any]) -> str | None:
         """Why the handler cannot be called with this payload, if it cannot."""
@@ -103,7 +112,7 @@ def job_type(
     artifact: Callable[[dict[str, Any]], bool | None] | None = None,
     isolate: bool = False,
     memory_limit: int | None = None,
-    remote: bool = False,
+    remote: bool | RemoteWork = False,
 ) -> Callable[[H], H]:
     """Register the decorated function as the handler of jobs of this type."""
     if isinstance(requires, str):

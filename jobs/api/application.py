@@ -8,7 +8,7 @@ from typing import Any
 from django.apps import apps
 from ninja import NinjaAPI
 
-from jobs.api import errors, worker
+from jobs.api import errors, files, worker
 from jobs.api.bodies import StrictParser
 
 VERSION = "1.0"
@@ -33,6 +33,7 @@ def _make() -> NinjaAPI:
     )
     errors.install(api, meaning=errors.meaning_in_queue, log=logging.getLogger("jobs.api"))
     api.add_router("worker/", worker.router)
+    api.add_router("worker/", files.router)
     if apps.is_installed("django.contrib.admin"):  # whose permissions and log it uses
         from jobs.api import staff
 

@@ -143,7 +143,7 @@ def queue(request: StaffRequest) -> schemas.Queue:
                 oldest=pending[name].oldest,
                 paused=name in states and states[name].paused,
                 concurrency=_limit(kind, states.get(name)),
-                remote=kind.remote,
+                remote=bool(kind.remote),
             )
             for name, kind in kinds.items()
         ],

@@ -13,5 +13,5 @@ urlpatterns = [
     path("docs", documents.page, name="docs"),
     *operations(api),
     # A site that adds operations of its own below these includes them before.
-    re_path(r"^(?:worker|jobs|workers|queue)(?:/.*)?$", nothing_here),
+    re_path(r"^(?:worker|jobs|workers|queue)(?:/[\s\S]*)?$", nothing_here),
 ]

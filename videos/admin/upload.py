@@ -15,7 +15,7 @@ from django.template.response import TemplateResponse
 from django.urls import NoReverseMatch, reverse
 
 from jobs.refusal import Refusal
-from videos import conf, intake
+from videos import conf, intake, upload_rate
 from videos.exceptions import UploadRefused
 from videos.models import Channel, Video, Visibility
 from videos.refusal import refusing_uploads
@@ -89,6 +89,7 @@ def _receive(admin: Any, request: HttpRequest) -> Video:
             raise Refusal(
                 413, "too_large", f"The file is larger than {most:,} bytes, which is the limit here."
             )
+        upload_rate.take(request.user)
         return intake.accept_stream(
             _blocks(request, length),
             name=request.GET.get("name", "") or "video",

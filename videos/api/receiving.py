@@ -15,7 +15,7 @@ from django.http import HttpRequest, HttpResponse
 
 from jobs.refusal import Refusal
 from jobs.ulid import new_ulid
-from videos import conf, intake, storage
+from videos import conf, intake, storage, upload_rate
 from videos.refusal import refusing_uploads
 
 SLACK = 1 << 20
@@ -42,6 +42,8 @@ class IntoIncoming(FileUploadHandler):
     def handle_raw_input(
         self, input_data: Any, meta: Any, content_length: int, boundary: Any, encoding: Any = None
     ) -> None:
+        assert self.request is not None
+        upload_rate.take(self.request.user)
         limit = conf.current().upload_max_bytes
         if content_length > limit + SLACK:
             raise Refusal(413, "too_large", f"file: It is larger than {limit:,} bytes, the limit here.")

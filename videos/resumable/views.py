@@ -20,7 +20,7 @@ from django.utils.http import http_date
 from django.views.decorators.csrf import csrf_exempt
 
 from jobs.refusal import Refusal
-from videos import conf
+from videos import conf, upload_rate
 from videos.access import UPLOAD
 from videos.action_log import log_addition
 from videos.identity import identify
@@ -88,6 +88,7 @@ def begin(request: HttpRequest, *, method: str, user: Any) -> HttpResponse:
     if "Upload-Defer-Length" in request.headers:
         raise Refusal(400, "invalid", "Upload-Defer-Length: the length must be known, in Upload-Length.")
     length = protocol.number(request, "Upload-Length")
+    upload_rate.take(user)
     upload = uploads.create(user.get_username(), length, request.headers.get("Upload-Metadata", ""))
     # Without scheme and host: a proxy knows them better.
     place = reverse("videos:upload", args=[upload.pk])
