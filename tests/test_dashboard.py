@@ -178,7 +178,7 @@ def test_a_state_read_twice_is_the_same_while_nothing_happens(admin_client: Clie
     def read() -> list[dict[str, Any]]:
         return [dict(topic.read()) for topic in topics]
 
-    wait_until(lambda: read() == read())  # not at once only when a minute begins between the two
+    assert wait_until(lambda: read() == read())  # not at once only when a minute begins between the two
 
 
 def test_what_the_stream_says_has_its_place_on_the_page(admin_client: Client) -> None:

@@ -81,7 +81,7 @@ def test_an_end_that_cannot_be_written_at_all_keeps_nobody_else_from_ending(
     late = enqueue("tests.noop")
     (claimed,) = lifecycle.claim(new_worker())
     reporter.outcome(Outcome(claimed.lease))
-    wait_until(lambda: status_of(late) == "completed")
+    assert wait_until(lambda: status_of(late) == "completed")
 
 
 def test_outcomes_are_written_before_the_reporter_ends(reporter: Reporter, jobs: list[Job]) -> None:

@@ -41,9 +41,7 @@ class EncodedElsewhere(RemoteWork):
             raise PermanentFailure(str(refusal)) from None
         pin = toolchains.pin_of(plan, picture=self._picture)
         if not toolchains.has_pin(job.worker.capabilities, pin):
-            toolchains.go_elsewhere(
-                transcode, job.lease, job.type, pin=pin, has=job.worker.capabilities
-            )
+            toolchains.go_elsewhere(transcode, job.lease, job.type, pin=pin, has=job.worker.capabilities)
         expected = self._expected(plan, job)
         digest = plan.digest()
         there = manifests.intact(storage.generation(transcode), expected.manifest, plan=digest, parts=())

@@ -7,13 +7,13 @@ from typing import Any
 from jobs import throttle
 from jobs.exceptions import TooManyTries
 from jobs.rate_limits import Limit
+from jobs.refusal import too_many_tries
 from videos import conf
-from videos.refusal import Refusal
 
 
 def take(user: Any) -> None:
     """One upload of this user. Raises a Refusal (429) when there were too many."""
     try:
         throttle.take_as(Limit("uploads", conf.current().upload_rate), f"user {user.pk}")
-    except TooManyTries as refusal:
-        raise Refusal(429, "too_many_tries", str(refusal), Retry_After=str(refusal.retry_after)) from refusal
+    except TooManyTries as error:
+        raise too_many_tries(error) from error

@@ -184,19 +184,8 @@ class ClaimedJob(BaseModel):
 
     @classmethod
     def of(cls, job: HeldJob) -> ClaimedJob:
-        return cls(
-            job_id=job.lease.job_id,
-            token=job.lease.token,
-            type=job.type,
-            payload=job.payload,
-            attempt=job.attempt,
-            max_attempts=job.max_attempts,
-            priority=job.priority,
-            correlation_id=job.correlation_id,
-            submitter=job.submitter,
-            workflow_id=job.workflow_id,
-            expires_at=job.expires_at,
-        )
+        told = {name: getattr(job, name) for name in cls.model_fields if name not in ("job_id", "token")}
+        return cls(job_id=job.lease.job_id, token=job.lease.token, **told)
 
 
 class ClaimAnswer(BaseModel):

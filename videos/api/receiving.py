@@ -13,9 +13,10 @@ from django.core.files.uploadedfile import UploadedFile
 from django.core.files.uploadhandler import FileUploadHandler
 from django.http import HttpRequest, HttpResponse
 
+from jobs.refusal import Refusal
 from jobs.ulid import new_ulid
 from videos import conf, intake, storage, upload_rate
-from videos.refusal import Refusal, refusing_uploads
+from videos.refusal import refusing_uploads
 
 SLACK = 1 << 20
 """What a form may have besides its file."""

@@ -19,12 +19,12 @@ from django.urls import reverse
 from django.utils.http import http_date
 from django.views.decorators.csrf import csrf_exempt
 
+from jobs.refusal import Refusal
 from videos import conf, upload_rate
 from videos.access import UPLOAD
 from videos.action_log import log_addition
 from videos.identity import identify
 from videos.models import ResumableUpload
-from videos.refusal import Refusal
 from videos.resumable import protocol, uploads
 
 log = logging.getLogger("videos.resumable")
@@ -54,7 +54,7 @@ def _tus(*methods: str) -> Callable[[Handler], Handler]:
                     user = identify(request, UPLOAD)
                     response = view(request, method=method, user=user, **named)
             except Refusal as refusal:
-                response = refusal.answer()
+                response = refusal.as_response()
             response.headers["Tus-Resumable"] = protocol.VERSION
             response.headers["Cache-Control"] = "no-store"
             return response
