@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import os
 import secrets
+import tempfile
 from importlib.util import find_spec
+from pathlib import Path
 
 from jobs.worker.console import APPS_VARIABLE
 
@@ -25,5 +27,7 @@ INSTALLED_APPS = [
     *(["videos"] if all(find_spec(module) for module in _NEEDED_BY_VIDEOS) else []),
     *filter(None, os.environ.get(APPS_VARIABLE, "").split(",")),
 ]
+MEDIA_ROOT = str(Path(tempfile.gettempdir()) / "sprocket-worker-media")
+"""Apps ask for one; nothing is kept there, since jobs of a remote worker have a folder of their own."""
 JOBS = _from_environment("JOBS_")
 VIDEOS = _from_environment("VIDEOS_")
