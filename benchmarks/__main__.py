@@ -18,7 +18,7 @@ from benchmarks import disk, environment, report, servers
 from benchmarks.bench import Bench
 from benchmarks.effort import FULL, QUICK
 from benchmarks.findings import Finding, not_measured
-from benchmarks.measures import admin, claim_scaling, drain, enqueue, idle, pickup, recovery, video
+from benchmarks.measures import admin, claim_scaling, drain, enqueue, idle, pickup, recovery, remote, video
 
 Measure = Callable[[Bench], list[Finding]]
 
@@ -40,6 +40,11 @@ MEASURES: dict[str, dict[str, Measure]] = {
         "video, beside one ffmpeg": video.speed,
         "video, a short clip": video.short_clip,
         "video, a large file": video.large_file,
+    },
+    "remote": {
+        "remote, claims": remote.claims,
+        "remote, the same video": remote.same_video,
+        "remote, a large source": remote.large_source,
     },
 }
 

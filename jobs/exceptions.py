@@ -15,7 +15,8 @@ JobsError
     ├── WorkerDisabled
     ├── WorkerOffline
     ├── WorkerOutdated
-    └── WorkerNameTaken
+    ├── WorkerNameTaken
+    └── WorkerDismissed       its process ends
 
 Raised by handlers, to say how the attempt ended: PermanentFailure, RetryLater, JobStopped (and its kind JobTimeout).
 """
@@ -115,6 +116,10 @@ class WorkerOutdated(WorkerRefused):
 class WorkerNameTaken(WorkerRefused):
     def __init__(self, name: str) -> None:
         super().__init__(f"A worker named {name!r} is running already; choose another --name.")
+
+
+class WorkerDismissed(WorkerRefused):
+    """The server will have nothing more to do with this worker; the message says why, and the process ends."""
 
 
 class PermanentFailure(Exception):

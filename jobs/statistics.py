@@ -100,7 +100,9 @@ def _look(above: int, upto: int, still_open: Collection[int]) -> tuple[dict[date
         params,
     )
     minutes = {
-        moment(at): Ended(completed, failed) for at, completed, failed, open_id in rows if open_id is None
+        database.moment(at): Ended(completed, failed)
+        for at, completed, failed, open_id in rows
+        if open_id is None
     }
     return minutes, [row[3] for row in rows if row[3] is not None]
 
@@ -118,11 +120,6 @@ def _minute_sql() -> str:
     if database.is_postgres():
         return "date_trunc('minute', finished_at)"
     return "strftime('%%Y-%%m-%%d %%H:%%M:00', finished_at)"
-
-
-def moment(value: Any) -> datetime:
-    """A moment as a statement written by hand returns it: SQLite gives text."""
-    return value if isinstance(value, datetime) else datetime.fromisoformat(f"{value}+00:00")
 
 
 @dataclass(frozen=True)
@@ -158,7 +155,7 @@ def read_history(span: timedelta) -> History:
                                       LIMIT {FRESH + 1}) AS fresh)
         """
     )
-    now = moment(now)
+    now = database.moment(now)
     above, newest = attempt or 0, newest or 0
     is_behind = fresh > FRESH
     looked, params = _looked(above, above if is_behind else newest, _numbers(still_open))
@@ -173,7 +170,7 @@ def read_history(span: timedelta) -> History:
     )
     minutes: defaultdict[datetime, Ended] = defaultdict(Ended)
     for at, completed, failed in rows:
-        minutes[moment(at)].add(completed, failed)
+        minutes[database.moment(at)].add(completed, failed)
     return History(now, dict(minutes), is_behind)
 
 

@@ -4,8 +4,9 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable, Generator, Iterator, Sequence
+from importlib import reload
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import quote, urlsplit
 
 import hypothesis
@@ -18,6 +19,9 @@ from jobs.invariants import broken_rules
 from tests.databases import server_key
 from tests.postgres_server import PostgresServer
 from tests.support import ROOT, ManageProcess
+
+if TYPE_CHECKING:
+    from tests.remote_site import RemoteSite
 
 hypothesis.settings.register_profile("suite", deadline=None)  # a busy machine is no defect
 hypothesis.settings.load_profile("suite")
@@ -150,6 +154,21 @@ def start_manage(
     yield start
     for process in started:
         process.kill_group()
+
+
+@pytest.fixture
+def remote_site(start_manage: StartManage, tmp_path: Path) -> Iterator["RemoteSite"]:
+    """A site whose types of tests/remoteapp run on remote workers. `remote_site.serve()` starts its web server."""
+    from tests.remote_site import RemoteSite
+    from tests.remoteapp import job_types
+
+    before = dict(registry._types)
+    reload(job_types)
+    site = RemoteSite(start_manage, tmp_path)
+    yield site
+    site.wire.close()
+    registry._types.clear()
+    registry._types.update(before)
 
 
 @pytest.fixture

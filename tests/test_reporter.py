@@ -9,6 +9,7 @@ from jobs import enqueue, lifecycle
 from jobs.lifecycle import ClaimedJob
 from jobs.models import Job, Worker
 from jobs.signals import Transition, jobs_changed
+from jobs.worker.at_database import AtDatabase
 from jobs.worker.handling import Outcome
 from jobs.worker.reporter import Reporter
 from tests.actors import new_worker, outcomes_of, status_of
@@ -19,7 +20,8 @@ pytestmark = pytest.mark.django_db(transaction=True)
 
 @pytest.fixture
 def reporter() -> Iterator[Reporter]:
-    reporter = Reporter(is_busy=lambda: False, on_lost=lambda lease: None)
+    transport = AtDatabase(name=None, types=[], capabilities=[], concurrency=1)
+    reporter = Reporter(transport, is_busy=lambda: False, on_lost=lambda lease: None)
     yield reporter
     if reporter._thread.is_alive():
         assert reporter.finish(timeout=120)

@@ -386,7 +386,7 @@ def test_a_worker_whose_ffmpeg_was_replaced_says_so(videos_root: Path, settings:
     without_gpu(settings)
     worker = register()
     Worker.objects.filter(pk=worker.pk).update(capabilities=["big", f"ffmpeg:{OTHER}"])
-    toolchains._correct_record(worker.pk)
+    toolchains.correct_record(worker.pk)
     assert stored_worker(worker).capabilities == worker.capabilities
 
 

@@ -10,7 +10,7 @@ from django.db import connection, transaction
 
 from jobs import enqueue, wakeup
 from jobs.wakeup import Ear, local
-from jobs.worker.loop import AWAKE_SECONDS
+from jobs.worker.at_database import AWAKE_SECONDS
 from tests.actors import Background
 from tests.conftest import StartManage
 from tests.support import ManageProcess, wait_until

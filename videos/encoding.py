@@ -5,13 +5,13 @@ from __future__ import annotations
 import logging
 from dataclasses import replace
 
-from videos import conf, manifests, reusing, toolchains
+from videos import manifests, toolchains
+from videos.bench import Bench, clear_errors
 from videos.manifests import Manifest
 from videos.media import encode
 from videos.media.encoders import SOFTWARE
 from videos.media.exceptions import ChunkRefused, FfmpegFailed, FfmpegStopped, FfmpegTimedOut, MediaError
 from videos.media.plan import EncodePlan
-from videos.workbench import Workbench, clear_errors
 
 log = logging.getLogger("videos")
 
@@ -20,11 +20,10 @@ class QualityFailed(MediaError):
     """One quality of a chunk cannot be encoded although others can."""
 
 
-def encode_chunk(bench: Workbench, number: int) -> None:
+def encode_chunk(bench: Bench, number: int) -> None:
     """Encode what is missing of a chunk: all qualities from one decode; one by one if that fails, to find which."""
     plan, name = bench.plan, manifests.chunk_name(number)
-    there = manifests.intact(bench.generation, name, plan=plan.digest(), parts=())
-    manifest = there or reusing.take_over(bench, name) or Manifest(plan=plan.digest())
+    manifest = bench.found(name) or Manifest(plan=plan.digest())
     missing = [quality for quality in bench.qualities() if quality not in manifest.parts]
     if not missing:
         return
@@ -39,21 +38,19 @@ def encode_chunk(bench: Workbench, number: int) -> None:
                 raise  # by the system or by a person: no quality is to blame
             _encode_one_by_one(bench, plan, number, manifest, missing, error)
         else:
-            manifests.write(bench.generation, name, manifest)
+            bench.commit(name, manifest)
 
 
-def encode_audio(bench: Workbench, number: int) -> None:
+def encode_audio(bench: Bench, number: int) -> None:
     plan, name = bench.plan, manifests.audio_name(number)
     track = next(track for track in plan.audio if track.number == number)
     parts = tuple(track.folder(bitrate) for bitrate in track.bitrates)
-    if manifests.intact(bench.generation, name, plan=plan.digest(), parts=parts):
-        return
-    taken = reusing.take_over(bench, name)
-    if taken is None or not set(parts) <= set(taken.parts):
+    there = bench.found(name)
+    if there is None or not set(parts) <= set(there.parts):
         write_audio(bench, plan, number)
 
 
-def write_audio(bench: Workbench, plan: EncodePlan, number: int) -> None:
+def write_audio(bench: Bench, plan: EncodePlan, number: int) -> None:
     """Encode a sound track by this plan, which is shorter than the transcode's own where the source ends early."""
     toolchains.ensure(bench, plan, picture=False)
     watch = bench.watch(total=float(plan.duration), step=f"sound track {number}")
@@ -69,8 +66,7 @@ def write_audio(bench: Workbench, plan: EncodePlan, number: int) -> None:
             stop=watch.stop,
         )
         bench.refuse_changed_source()
-        manifests.write(
-            bench.generation,
+        bench.commit(
             manifests.audio_name(number),
             Manifest(
                 plan=plan.digest(),
@@ -81,18 +77,17 @@ def write_audio(bench: Workbench, plan: EncodePlan, number: int) -> None:
         )
 
 
-def fill_hole(bench: Workbench, plan: EncodePlan, number: int, qualities: list[str]) -> None:
+def fill_hole(bench: Bench, plan: EncodePlan, number: int, qualities: list[str]) -> None:
     """Encode a chunk anew, holding the last picture where the source has none although it goes on afterwards."""
     with clear_errors(bench):
-        manifests.write(
-            bench.generation,
+        bench.commit(
             manifests.chunk_name(number),
             Manifest(plan=plan.digest()).with_part(_encode(bench, plan, number, qualities, hold=True)),
         )
 
 
 def _encode(
-    bench: Workbench, plan: EncodePlan, number: int, qualities: list[str], *, hold: bool = False
+    bench: Bench, plan: EncodePlan, number: int, qualities: list[str], *, hold: bool = False
 ) -> Manifest:
     toolchain = toolchains.ensure(bench, plan, picture=True)
     frames = plan.chunk(number).frames
@@ -118,7 +113,7 @@ def _was_killed(error: MediaError) -> bool:
 
 
 def _encode_one_by_one(
-    bench: Workbench,
+    bench: Bench,
     plan: EncodePlan,
     number: int,
     manifest: Manifest,
@@ -138,17 +133,17 @@ def _encode_one_by_one(
         except (FfmpegFailed, ChunkRefused) as own_error:
             failures[quality] = own_error
         else:
-            manifests.write(bench.generation, manifests.chunk_name(number), manifest)
+            bench.commit(manifests.chunk_name(number), manifest)
     if failures and plan.encoder != SOFTWARE:
-        toolchains.give_up_gpu(bench, plan, error)
+        bench.give_up_gpu(plan, error)
         raise error  # one quality's failure on a GPU says nothing about the quality
     if not manifest.parts:
         raise error  # nothing of it can be encoded, so it is not about one quality
-    critical = [quality for quality in failures if conf.current().is_critical(quality)]
+    critical = [quality for quality in failures if bench.is_critical(quality)]
     if bench.job.attempt >= bench.job.max_attempts or not critical:
         for quality, failure in failures.items():
             log.warning("%s of chunk %d cannot be encoded: %s", quality, number, failure)
             bench.note_failed_quality(quality, str(failure))
     if critical:
         raise QualityFailed(f"{', '.join(critical)} cannot be encoded: {failures[critical[0]]}")
-    manifests.write(bench.generation, manifests.chunk_name(number), manifest)
+    bench.commit(manifests.chunk_name(number), manifest)

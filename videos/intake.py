@@ -16,6 +16,7 @@ import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypedDict, Unpack
 
 from django.db import IntegrityError
 from django.utils.text import slugify
@@ -69,48 +70,31 @@ class Wanted:
     captions: tuple[Captions, ...]
 
 
-def accept(
-    path: Path,
-    *,
-    channel: Channel,
-    title: str = "",
-    slug: str | None = None,
-    owner: str = "",
-    visibility: str = Visibility.PUBLIC,
-    same_content_once: bool = False,
-    qualities: Sequence[str] = (),
-    captions: Sequence[Captions] = (),
-) -> Video:
-    """Make a video of a file on this machine; the file itself stays where it is. Raises UploadRefused.
+class Wishes(TypedDict, total=False):
+    """What an uploader may ask for; all of it has a default."""
 
-    `captions` are stored with it, in the same transaction; a video that is there already keeps its own.
-    """
-    wanted = what_is_wanted(
-        path.name, channel, title, slug, owner, visibility, same_content_once, qualities, captions
-    )
+    title: str
+    slug: str | None
+    owner: str
+    visibility: str
+    same_content_once: bool
+    qualities: Sequence[str]
+    captions: Sequence[Captions]
+    """Stored with the video, in the same transaction; one that is there already keeps its own."""
+
+
+def accept(path: Path, *, channel: Channel, **wishes: Unpack[Wishes]) -> Video:
+    """Make a video of a file on this machine; the file itself stays where it is. Raises UploadRefused."""
+    wanted = what_is_wanted(path.name, channel, **wishes)
     if wanted.chosen and (existing := _same_handle(wanted)):
         return existing
     with received(_blocks(path), name=path.name) as upload:
         return admit(upload, wanted)
 
 
-def accept_stream(
-    blocks: Iterable[bytes],
-    *,
-    name: str,
-    channel: Channel,
-    title: str = "",
-    slug: str | None = None,
-    owner: str = "",
-    visibility: str = Visibility.PUBLIC,
-    same_content_once: bool = False,
-    qualities: Sequence[str] = (),
-    captions: Sequence[Captions] = (),
-) -> Video:
+def accept_stream(blocks: Iterable[bytes], *, name: str, channel: Channel, **wishes: Unpack[Wishes]) -> Video:
     """The same for bytes that arrive over the wire; no more than a block of them is held in memory."""
-    wanted = what_is_wanted(
-        name, channel, title, slug, owner, visibility, same_content_once, qualities, captions
-    )
+    wanted = what_is_wanted(name, channel, **wishes)
     with received(blocks, name=name) as upload:
         return admit(upload, wanted)
 
@@ -190,6 +174,7 @@ def _blocks(path: Path) -> Iterator[bytes]:
 def what_is_wanted(
     name: str,
     channel: Channel,
+    *,
     title: str = "",
     slug: str | None = None,
     owner: str = "",

@@ -57,6 +57,11 @@ def audio_name(number: int) -> str:
 THUMBNAIL = "thumbnail"
 
 
+def address(name: str) -> str:
+    """Where it is, below the folder of its generation."""
+    return f"{FOLDER}/{name}.json"
+
+
 def write(generation: Path, name: str, manifest: Manifest) -> None:
     """Put the manifest in its place, at once and whole."""
     folder = generation / FOLDER
@@ -76,7 +81,7 @@ def write(generation: Path, name: str, manifest: Manifest) -> None:
 def read(generation: Path, name: str) -> Manifest | None:
     """The manifest, or None when there is none that can be read."""
     try:
-        return serial.from_json(Manifest, json.loads((generation / FOLDER / f"{name}.json").read_bytes()))
+        return serial.from_json(Manifest, json.loads((generation / address(name)).read_bytes()))
     except (OSError, ValueError, KeyError, TypeError):
         return None
 

@@ -13,21 +13,21 @@ from pathlib import Path
 
 from videos import manifests, storage
 from videos.manifests import Manifest
-from videos.workbench import Workbench
+from videos.models import Transcode
 
 
-def take_over(bench: Workbench, name: str) -> Manifest | None:
+def take_over(transcode: Transcode, name: str, *, plan: str) -> Manifest | None:
     """The manifest of this name, with its files, from the generation that this one is based on."""
-    number = bench.transcode.based_on
-    if number is None:
+    if transcode.based_on is None:
         return None
-    older = storage.generation_folder(bench.transcode.video_id, number)
-    manifest = manifests.intact(older, name, plan=bench.plan.digest(), parts=())
+    here = storage.generation(transcode)
+    older = storage.generation_folder(transcode.video_id, transcode.based_on)
+    manifest = manifests.intact(older, name, plan=plan, parts=())
     if manifest is None:
         return None
     for file in manifest.files:
-        _link(older / file.name, bench.generation / file.name)
-    manifests.write(bench.generation, name, manifest)
+        _link(older / file.name, here / file.name)
+    manifests.write(here, name, manifest)
     return manifest
 
 

@@ -21,12 +21,15 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
+from typing import NoReturn
 
 from jobs import LeaseLost, RetryLater, enqueue
 from jobs import conf as jobs_conf
 from jobs.fleet import finds_capabilities
+from jobs.lifecycle import Lease
 from jobs.models import Job, Status, Worker
 from videos import conf, generations, pipeline
+from videos.bench import Bench
 from videos.media import ffmpeg
 from videos.media.encoders import SOFTWARE, hardware_names
 from videos.media.exceptions import MediaError
@@ -34,7 +37,6 @@ from videos.media.plan import EncodePlan
 from videos.media.trial import Trial, try_out
 from videos.models import Transcode
 from videos.progress import plan_of
-from videos.workbench import Workbench
 
 log = logging.getLogger("videos")
 
@@ -105,7 +107,7 @@ def advertise(job_types: Collection[str]) -> Collection[str]:
     return here().capabilities if any(pipeline.encodes_picture(name) for name in job_types) else ()
 
 
-def _correct_record(worker_id: str) -> None:
+def correct_record(worker_id: str) -> None:
     """ffmpeg was replaced under a running worker: others must not take it for what it was."""
     worker = Worker.objects.filter(pk=worker_id, pid=os.getpid()).first()
     if worker is None:
@@ -136,34 +138,44 @@ def choose(transcode: Transcode) -> str:
     return asked if asked and here().has(asked) else here().best
 
 
-def ensure(bench: Workbench, plan: EncodePlan, *, picture: bool) -> Toolchain:
-    """The toolchain that the plan is bound to. Where it is not here, the job goes elsewhere, or the generation anew."""
-    pin = plan.ffmpeg if picture else plan.build
-    if _capability(pin) in here().capabilities:
-        return here()
-    job = bench.job
-    _correct_record(job.lease.worker_id)
-    if somebody_has(pin, job.type, beside=job.lease.worker_id):
-        _put_off(bench, f"This is for a worker with {pin}; here is {here().build}.")
+def pin_of(plan: EncodePlan, *, picture: bool) -> str:
+    """What its jobs need of a worker: the encoder for the picture, for sound the build of ffmpeg alone."""
+    return plan.ffmpeg if picture else plan.build
+
+
+def has_pin(capabilities: Collection[str], pin: str) -> bool:
+    return _capability(pin) in capabilities
+
+
+def ensure(bench: Bench, plan: EncodePlan, *, picture: bool) -> Toolchain:
+    """The toolchain that the plan is bound to. Where it is not here, the job goes elsewhere."""
+    if not has_pin(here().capabilities, pin_of(plan, picture=picture)):
+        bench.go_elsewhere(plan, picture=picture)
+    return here()
+
+
+def go_elsewhere(transcode: Transcode, lease: Lease, type_name: str, *, pin: str) -> NoReturn:
+    """For a job whose worker lacks the pin: later, if somebody else has it, else the generation is started over."""
+    if somebody_has(pin, type_name, beside=lease.worker_id):
+        _put_off(lease, f"This is for a worker with {pin}.")
     generations.start_over(
-        bench.transcode, lease=job.lease, reason=f"No worker has {pin} any more; started over with another."
+        transcode, lease=lease, reason=f"No worker has {pin} any more; started over with another."
     )
-    raise LeaseLost(job.id)  # the job was cancelled with the rest of its generation
+    raise LeaseLost(lease.job_id)  # the job was cancelled with the rest of its generation
 
 
-def give_up_gpu(bench: Workbench, plan: EncodePlan, error: MediaError) -> None:
-    """A chunk has failed on a GPU. If that was its last attempt, the generation is started over with libx264: cards
-    have limits of their own, and drivers break."""
-    if plan.encoder != SOFTWARE and bench.job.attempt >= bench.job.max_attempts:
+def give_up_gpu(transcode: Transcode, lease: Lease, plan: EncodePlan, error: MediaError) -> None:
+    """The last attempt at a chunk has failed on a GPU: the generation is started over with libx264. Cards have limits
+    of their own, and drivers break."""
+    if plan.encoder != SOFTWARE:
         reason = f"{plan.encoder} could not encode it, so it is started over with {SOFTWARE}: {error}"
-        generations.start_over(bench.transcode, lease=bench.job.lease, reason=reason, encoder=SOFTWARE)
-        raise LeaseLost(bench.job.id)
+        generations.start_over(transcode, lease=lease, reason=reason, encoder=SOFTWARE)
+        raise LeaseLost(lease.job_id)
 
 
-def _put_off(bench: Workbench, reason: str) -> None:
+def _put_off(lease: Lease, reason: str) -> NoReturn:
     """Try again later, elsewhere; the longer, the more often it was claimed."""
-    claims = min(bench.job.lease.token, 10)
-    longest = min(LONGEST_WAIT, FIRST_WAIT * 2 ** (claims - 1))
+    longest = min(LONGEST_WAIT, FIRST_WAIT * 2 ** (min(lease.token, 10) - 1))
     raise RetryLater(timedelta(seconds=longest * random.uniform(0.5, 1)), reason, counted=False)
 
 

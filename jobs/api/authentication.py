@@ -57,10 +57,9 @@ def _worker_with(request: HttpRequest, key: str) -> Worker:
     other = request.headers.get(KEY_HEADER)
     if other is not None and other.strip() != key:
         raise refuse_wrong(request, "key_unknown", "Two different keys were sent.")
-    record, verdict = worker_keys.examine(key)
-    if record is None or verdict is not Verdict.USABLE or record.worker.kind != WorkerKind.REMOTE:
+    worker, verdict = worker_keys.examine(key)
+    if worker is None or worker.kind != WorkerKind.REMOTE:
         raise refuse_wrong(request, *_WRONG.get(verdict, _WRONG[Verdict.UNKNOWN]))
-    worker: Worker = record.worker
     return worker
 
 

@@ -38,7 +38,7 @@ def claim(
     bands = find_bands(names) if n > 0 else []
     if not bands:
         return []
-    return database.when_unlocked(lambda: _claim_from(bands, worker, n, running or {}))
+    return database.when_unlocked(lambda: claim_from(bands, worker, n, running or {}))
 
 
 def eligible_types(worker: Worker, types: Collection[str] | None = None) -> list[str]:
@@ -49,7 +49,8 @@ def eligible_types(worker: Worker, types: Collection[str] | None = None) -> list
     return [name for name, kind in kinds if kind is None or kind.requires <= has]
 
 
-def _claim_from(bands: list[Band], worker: Worker, n: int, running: Mapping[str, int]) -> list[ClaimedJob]:
+def claim_from(bands: list[Band], worker: Worker, n: int, running: Mapping[str, int]) -> list[ClaimedJob]:
+    """Up to n jobs of these bands, which may be a moment old; in a transaction of its own, or as part of one."""
     with database.atomic():
         types = {band.type for band in bands}
         me, states = _lock_worker(worker, types)

@@ -20,6 +20,7 @@ from jobs.exceptions import (
     UnknownJobType,
 )
 from jobs.lifecycle.leases import FailureReport, Lease
+from jobs.registry import JobType
 from jobs.worker.context import DRAINING, TIMEOUT, JobContext
 
 
@@ -70,7 +71,7 @@ def _call(context: JobContext) -> Any:
     problem = kind.arguments_problem(context.payload)
     if problem:
         raise PermanentFailure(problem)
-    if kind.artifact and kind.artifact(context.payload):
+    if kind.artifact and _is_done(kind, context):
         return None
     result = kind.handler(context, **context.payload)
     if inspect.iscoroutine(result):
@@ -81,6 +82,12 @@ def _call(context: JobContext) -> Any:
         except InvalidPayload as error:
             raise PermanentFailure(f"The work is done but its result cannot be stored. {error}") from None
     return result
+
+
+def _is_done(kind: JobType, context: JobContext) -> bool:
+    """An artifact is looked for where the database is: for a remote worker that is the server, with the order."""
+    assert kind.artifact is not None
+    return context.site.done if context.site is not None else bool(kind.artifact(context.payload))
 
 
 def run_coroutine(coroutine: Coroutine[Any, Any, Any], context: JobContext) -> Any:

@@ -108,11 +108,11 @@ def upload(request: StaffRequest, form: Form[UploadForm], file: File[UploadedFil
         wanted = intake.what_is_wanted(
             file.upload.name,
             channel_called(form.channel),
-            form.title,
-            form.slug or None,
-            request.user.get_username(),
-            form.visibility,
-            form.same_content_once,
+            title=form.title,
+            slug=form.slug or None,
+            owner=request.user.get_username(),
+            visibility=form.visibility,
+            same_content_once=form.same_content_once,
         )
         video = intake.admit(file.upload, wanted)
     if video.created:

@@ -48,7 +48,9 @@ class Wish:
     def check(self, owner: str) -> intake.Wanted:
         """Raises UploadRefused."""
         channel = channel_called(self.channel)
-        return intake.what_is_wanted(self.name, channel, self.title, self.slug, owner, self.visibility)
+        return intake.what_is_wanted(
+            self.name, channel, title=self.title, slug=self.slug, owner=owner, visibility=self.visibility
+        )
 
 
 def channel_called(given: str) -> Channel:
