@@ -26,7 +26,7 @@ def is_task(type_name: str) -> bool:
 
 def register(queues: Iterable[str]) -> None:
     for name in [TYPE, *(f"{TYPE}.{queue}" for queue in queues if queue != DEFAULT_TASK_QUEUE_NAME)]:
-        if not name_problem(name):
+        if not name_problem(name) and registry.find(name) is None:
             registry.job_type(name)(run_task)
 
 

@@ -53,8 +53,12 @@ def as_result(job: Job, order: Order) -> TaskResult[..., Any]:
 
 
 def _attempts(job: Job) -> Sequence[Attempt]:
-    never_claimed = job.lease_token == 0
-    return [] if never_claimed else list(Attempt.objects.filter(job_id=job.pk).order_by("token"))
+    if job.lease_token == 0:
+        return []
+    if job.lease_token == 1 and job.status == Status.PROCESSING and job.claimed_at:
+        # The job itself knows its first run.
+        return [Attempt(job_id=job.pk, token=1, worker_id=job.worker_id, started_at=job.claimed_at)]
+    return list(Attempt.objects.filter(job_id=job.pk).order_by("token"))
 
 
 def _finished_at(job: Job, runs: Sequence[Attempt]) -> Any:
