@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
+
 from django.apps import AppConfig
+from django.conf import settings
+from django.utils.module_loading import import_string
 
 
 class JobsConfig(AppConfig):
@@ -15,3 +19,13 @@ class JobsConfig(AppConfig):
         from jobs.live import hints  # noqa: F401
 
         registry.discover()
+        load_task_backends()
+
+
+def load_task_backends() -> None:
+    """Those of TASKS that are ours bring job types with them, which a worker must know before it claims."""
+    for alias, params in getattr(settings, "TASKS", {}).items():
+        with suppress(ImportError):  # the tasks framework itself tells about it
+            backend = import_string(params.get("BACKEND", ""))
+            if hasattr(backend, "registers_job_types"):
+                backend(alias, params)

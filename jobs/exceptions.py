@@ -147,3 +147,7 @@ class JobStopped(BaseException):
 
 class JobTimeout(JobStopped):
     """The attempt has used the whole timeout of its job type."""
+
+
+class WorkerLost(Exception):
+    """The worker that ran the job is gone. Nobody raises it: an attempt that ended so bears its name."""

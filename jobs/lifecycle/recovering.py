@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable
 from django.db.models import F
 
 from jobs import conf, database, orchestrator, wakeup
+from jobs.exceptions import WorkerLost
 from jobs.lifecycle.finishing import NO_LEASE, close_attempts
 from jobs.lifecycle.leases import FailureReport, LockedJob, lock
 from jobs.models import Event, Job, Kind, Outcome, Status
@@ -63,7 +64,7 @@ def _end(rows: list[LockedJob], status: Status, reason: str) -> None:
     if not rows:
         return
     ids = [row.id for row in rows]
-    failure = FailureReport("WorkerLost", f"The worker is gone: {reason}.")
+    failure = FailureReport(WorkerLost.__name__, f"The worker is gone: {reason}.")
     Job.objects.filter(pk__among=frozenset(ids)).update(
         **NO_LEASE, status=status, lease_token=F("lease_token") + 1, last_error=failure.message
     )

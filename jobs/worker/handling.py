@@ -34,6 +34,14 @@ class Outcome:
     released: bool = False
 
 
+class ReportedFailure(Exception):
+    """Raised by a handler that has described its failure itself."""
+
+    def __init__(self, report: FailureReport) -> None:
+        super().__init__(report.message)
+        self.report = report
+
+
 def run_handler(context: JobContext) -> Outcome | None:
     """The outcome to report; None when there is nothing to report because the lease is gone."""
     lease = context.lease
@@ -52,6 +60,8 @@ def run_handler(context: JobContext) -> Outcome | None:
         return Outcome(lease, failure=FailureReport.of(later, retry_in=later.delay, counted=later.counted))
     except (PermanentFailure, UnknownJobType) as final:
         return Outcome(lease, failure=FailureReport.of(final, permanent=True))
+    except ReportedFailure as told:
+        return Outcome(lease, failure=told.report)
     except BaseException as error:
         return Outcome(lease, failure=FailureReport.of(error))
 
@@ -65,7 +75,7 @@ def _call(context: JobContext) -> Any:
         return None
     result = kind.handler(context, **context.payload)
     if inspect.iscoroutine(result):
-        result = _await(result, context)
+        result = run_coroutine(result, context)
     if result is not None:
         try:
             payloads.encode(result, what="result")
@@ -80,9 +90,9 @@ def _is_done(kind: JobType, context: JobContext) -> bool:
     return context.site.done if context.site is not None else bool(kind.artifact(context.payload))
 
 
-def _await(coroutine: Coroutine[Any, Any, Any], context: JobContext) -> Any:
-    """Run an async handler. What it calls through sync_to_async, the ORM above all, runs in this thread, so it has
-    this job's own connection; a stop cancels it where it awaits."""
+def run_coroutine(coroutine: Coroutine[Any, Any, Any], context: JobContext) -> Any:
+    """Run a coroutine of a handler. What it calls through sync_to_async, the ORM above all, runs in this thread, so it
+    has this job's own connection; a stop cancels it where it awaits."""
 
     async def main() -> Any:
         loop, task = asyncio.get_running_loop(), asyncio.current_task()
