@@ -94,9 +94,10 @@ def _retry_after(response: httpx.Response) -> float:
     given = response.headers.get("Retry-After", "").strip()
     if given.isdigit():
         return float(given[:9])
-    try:
-        return max(0.0, parsedate_to_datetime(given).timestamp() - time.time())
-    except ValueError:
+    try:  # by the clock of whoever answered: ours may be wrong
+        answered = parsedate_to_datetime(response.headers.get("Date", ""))
+        return max(0.0, (parsedate_to_datetime(given) - answered).total_seconds())
+    except (TypeError, ValueError):
         return _REST_WITHOUT_WORD
 
 
