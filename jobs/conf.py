@@ -55,6 +55,10 @@ class JobsSettings:
     breaker_probe_timeout: timedelta = duration(
         "60s", "how long a trial call holds its place (a trial job: as long as its lease)"
     )
+    periodic_grace: timedelta = duration(
+        "60s", "how late a tick of a periodic job may fire when missed ones are to be skipped"
+    )
+    catch_up_limit: int = number(100, "how many missed ticks of one schedule are made up for at most")
     live_connections: int = number(
         200, "live pages that one web process serves; the next ones poll; 0: all of them poll", minimum=0
     )

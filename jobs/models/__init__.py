@@ -8,6 +8,7 @@ from jobs.models.event import Event, Kind
 from jobs.models.job import ACTIVE, DERIVED_STATES, FINISHED, Job, Status
 from jobs.models.job_type_state import JobTypeState
 from jobs.models.rate_window import RateWindow
+from jobs.models.schedule import Firing, Schedule
 from jobs.models.statistics import CountingMark, Minute
 from jobs.models.submission_window import SubmissionWindow
 from jobs.models.worker import Worker, WorkerKind, WorkerStatus
@@ -25,6 +26,7 @@ __all__ = [
     "CountingMark",
     "Dashboard",
     "Event",
+    "Firing",
     "Job",
     "JobTypeState",
     "Kind",
@@ -32,6 +34,7 @@ __all__ = [
     "Outcome",
     "Prerequisite",
     "RateWindow",
+    "Schedule",
     "Status",
     "SubmissionWindow",
     "Worker",

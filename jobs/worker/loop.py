@@ -18,6 +18,7 @@ from jobs.exceptions import WorkerDisabled, WorkerOffline, WorkerRefused
 from jobs.lifecycle import Lease
 from jobs.models import Worker
 from jobs.reconcile import reconcile
+from jobs.timetable import schedules
 from jobs.worker.bell import Bell
 from jobs.worker.executor import Executor
 from jobs.worker.patience import Backoff, drop_broken_connections, guard_transactions, read_by_index
@@ -118,6 +119,7 @@ class WorkerLoop:
         while not self._stop_requested:
             try:
                 self.worker = self._register()
+                schedules.sync_declared()
                 reconcile()
                 return True
             except OperationalError as error:

@@ -15,6 +15,7 @@ from django.db import Error as DatabaseError
 from jobs import conf, fleet, lifecycle, orchestrator, recovery
 from jobs.exceptions import UnknownWorker
 from jobs.models import Worker
+from jobs.timetable import schedules
 from jobs.worker.executor import Executor
 from jobs.worker.patience import Backoff, drop_broken_connections, guard_transactions
 
@@ -97,6 +98,8 @@ class Pulse:
         self._on_order(glance.order)
         if glance.next_due is not None and glance.next_due <= 0:
             orchestrator.promote_due()
+        if glance.next_firing is not None and glance.next_firing <= 0:
+            schedules.fire_due()
         others = [holder for holder in glance.lease_holders if holder != self.worker.pk]
         if others:
             recovery.bury_the_dead(others)
@@ -104,6 +107,8 @@ class Pulse:
             self._on_pending()
         until_heartbeat = max(0.01, self._next_heartbeat - now)
         tick = min(settings.tick_interval.total_seconds(), until_heartbeat)
+        if glance.next_firing is not None and glance.next_firing > 0:
+            tick = min(tick, max(0.01, glance.next_firing))
         if glance.next_due is not None:
             return min(tick, max(0.01, glance.next_due))
         return tick
