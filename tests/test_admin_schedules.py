@@ -167,6 +167,11 @@ def test_the_list_shows_what_comes_and_what_was(admin_client: Client) -> None:
     assert "1 resumed." in said(admin_client.post(SCHEDULES, chosen))
 
 
+def test_no_schedule_yet_says_how_to_make_one(admin_client: Client) -> None:
+    assert "periodic(" in text_of(admin_client.get(SCHEDULES))
+    assert "No schedule matches." in text_of(admin_client.get(f"{SCHEDULES}?q=x"))
+
+
 def test_the_list_takes_few_queries_however_many_there_are(
     admin_client: Client, django_assert_max_num_queries: Any
 ) -> None:

@@ -12,7 +12,7 @@ from django.db import connection
 from django.test.utils import CaptureQueriesContext
 from pytest_django import Settings
 
-from jobs import EnqueueRefused, database, housekeeping, periodic, recovery
+from jobs import EnqueueRefused, database, housekeeping, periodic, recovery, snapshot
 from jobs.invariants import broken_rules
 from jobs.models import Firing, Job, Schedule
 from jobs.timetable import declarations, schedules
@@ -188,6 +188,22 @@ def test_a_glance_tells_when_the_next_schedule_is_due_in_the_same_statement() ->
     assert (glance() or 1) <= 0
     schedules.pause(["nightly"])
     assert glance() is None
+
+
+def test_until_migrate_has_made_the_tables_a_worker_does_without_them(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(database, "_present", set())
+    monkeypatch.setattr(connection.introspection, "table_names", lambda *args, **kwargs: ["jobs_job"])
+    with CaptureQueriesContext(connection) as queries:
+        schedules.sync_declared()
+        assert recovery.glance(new_worker().pk).next_firing is None
+        assert recovery.sweep()
+        assert snapshot()["breakers"] == {}
+    new = ("jobs_schedule", "jobs_firing", "jobs_breaker")
+    assert [
+        query["sql"] for query in queries.captured_queries if any(name in query["sql"] for name in new)
+    ] == []
 
 
 def test_where_all_workers_are_remote_their_requests_fire() -> None:

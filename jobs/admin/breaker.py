@@ -11,12 +11,13 @@ from django.shortcuts import redirect
 from django.template.loader import render_to_string
 from django.template.response import TemplateResponse
 from django.urls import path, reverse
+from django.utils.safestring import SafeString
 
 from jobs import live
 from jobs.admin.base import ReadOnlyAdmin, stream_view
 from jobs.admin.log import log_rows
 from jobs.breakers import circuits
-from jobs.breakers.overview import read_breakers
+from jobs.breakers.overview import BreakerView, read_breakers
 from jobs.models import Breaker
 
 
@@ -85,10 +86,12 @@ def read_rows() -> live.State:
     for view in read_breakers():
         state |= {
             f"breaker.{view.name}.state": view.state,
-            f"breaker.{view.name}.facts": render_to_string(
-                "admin/jobs/breaker/facts.html", {"breaker": view}
-            ),
-            f"breaker.{view.name}.reason": view.reason,
+            f"breaker.{view.name}.facts": _render("facts", view),
+            f"breaker.{view.name}.reason": _render("reason", view),
             f"breaker.{view.name}.disturbed": view.is_disturbed,
         }
     return state
+
+
+def _render(part: str, view: BreakerView) -> SafeString:
+    return render_to_string(f"admin/jobs/breaker/{part}.html", {"breaker": view})

@@ -28,7 +28,7 @@ FIELDS = ("name", "type", "payload", "cron", "timezone", "catch_up", "priority")
 class ScheduleAdmin(ReadOnlyAdmin):
     form = ScheduleForm
     fields = FIELDS
-    list_display = ("title", "status", "expression", "next_firing", "last_firing", "source")
+    list_display = ("what", "status", "expression", "next_firing", "last_firing")
     list_display_links = None
     list_filter = ("paused", "source", "type")
     search_fields = ("name", "type")
@@ -91,12 +91,13 @@ class ScheduleAdmin(ReadOnlyAdmin):
         )
 
     @admin.display(description="schedule")
-    def title(self, row: Schedule) -> SafeString:
+    def what(self, row: Schedule) -> SafeString:
         return format_html(
-            '<a href="{}"><strong>{}</strong></a><div class="sp-quiet sp-mono">{}</div>',
+            '<a href="{}"><strong>{}</strong></a><div class="sp-quiet"><span class="sp-mono">{}</span>{}</div>',
             schedule_page.address_of(self, row.name),
             row.name,
             row.type,
+            ", in code" if row.source == Source.CODE else "",
         )
 
     @admin.display(description="status")

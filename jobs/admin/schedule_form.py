@@ -21,6 +21,7 @@ class ScheduleForm(forms.ModelForm):  # type: ignore[type-arg]
         fields = ("name", "type", "payload", "cron", "timezone", "catch_up", "priority")
         widgets = {
             "payload": forms.Textarea(attrs={"rows": 4, "class": "sp-mono"}),
+            "cron": forms.TextInput(attrs={"size": 40, "class": "sp-mono"}),
             "timezone": forms.TextInput(attrs={"list": "timezones", "size": 40}),
         }
 
