@@ -9,7 +9,10 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from jobs.breakers.declarations import declare_breaker
+    from jobs.breakers.guard import breaker
     from jobs.exceptions import (
+        BreakerOpen,
         EnqueueRefused,
         InvalidPayload,
         JobStopped,
@@ -24,10 +27,12 @@ if TYPE_CHECKING:
     from jobs.overview import snapshot
     from jobs.priorities import HIGH, LOW, NORMAL
     from jobs.registry import job_type
+    from jobs.timetable.declarations import periodic
     from jobs.worker.context import JobContext
     from jobs.workflows import Flow, optional, workflow
 
 _HOME = {
+    "BreakerOpen": "exceptions",
     "EnqueueRefused": "exceptions",
     "InvalidPayload": "exceptions",
     "JobStopped": "exceptions",
@@ -37,6 +42,8 @@ _HOME = {
     "RateLimited": "exceptions",
     "RetryLater": "exceptions",
     "UnknownJobType": "exceptions",
+    "breaker": "breakers.guard",
+    "declare_breaker": "breakers.declarations",
     "cancel": "lifecycle",
     "enqueue": "lifecycle",
     "enqueue_many": "lifecycle",
@@ -45,6 +52,7 @@ _HOME = {
     "LOW": "priorities",
     "NORMAL": "priorities",
     "job_type": "registry",
+    "periodic": "timetable.declarations",
     "snapshot": "overview",
     "JobContext": "worker.context",
     "Flow": "workflows",
@@ -56,6 +64,7 @@ __all__ = [
     "HIGH",
     "LOW",
     "NORMAL",
+    "BreakerOpen",
     "EnqueueRefused",
     "Flow",
     "InvalidPayload",
@@ -67,11 +76,14 @@ __all__ = [
     "RateLimited",
     "RetryLater",
     "UnknownJobType",
+    "breaker",
     "cancel",
+    "declare_breaker",
     "enqueue",
     "enqueue_many",
     "job_type",
     "optional",
+    "periodic",
     "retry",
     "snapshot",
     "workflow",

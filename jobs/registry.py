@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 
 from django.utils.module_loading import autodiscover_modules
 
+from jobs.breakers.declarations import check_name as check_breaker_name
 from jobs.exceptions import UnknownJobType
 from jobs.priorities import NORMAL
 from jobs.remote_work import PLAIN, RemoteWork
@@ -45,6 +46,8 @@ class JobType:
     remote: bool | RemoteWork = False
     """Workers that come over HTTP may run it: its handler needs no database, and its payload is theirs to read. A
     RemoteWork says what else they get, and which files they send."""
+    breaker: str | None = None
+    """The circuit breaker it depends on: while that is open, its jobs stay unclaimed."""
     signature: inspect.Signature = field(init=False, compare=False, repr=False)
     required: frozenset[str] = field(init=False, compare=False, repr=False)
     accepted: frozenset[str] | None = field(init=False, compare=False, repr=False)
@@ -92,6 +95,8 @@ def _refuse_nonsense(kind: JobType) -> None:
         raise ValueError(f"{kind.name}: timeout must be a timedelta longer than zero.")
     if kind.memory_limit is not None and not kind.isolate:
         raise ValueError(f"{kind.name}: memory_limit needs isolate=True.")
+    if kind.breaker is not None:
+        check_breaker_name(kind.breaker)
     if not kind.signature.parameters:
         raise ValueError(f"{kind.name}: the handler takes the job as its first argument.")
 
@@ -113,6 +118,7 @@ def job_type(
     isolate: bool = False,
     memory_limit: int | None = None,
     remote: bool | RemoteWork = False,
+    breaker: str | None = None,
 ) -> Callable[[H], H]:
     """Register the decorated function as the handler of jobs of this type."""
     if isinstance(requires, str):
@@ -139,6 +145,7 @@ def job_type(
             isolate=isolate,
             memory_limit=memory_limit,
             remote=remote,
+            breaker=breaker,
         )
         return handler
 

@@ -67,7 +67,8 @@ def _invariants_hold(request: pytest.FixtureRequest, _django_db_marker: None) ->
 def _process_starts_afresh() -> None:
     """What a process remembers of its own doings is not carried from test to test."""
     capacity._estimate = capacity._Estimate()
-    housekeeping._tick, housekeeping._sweep = housekeeping._Stopwatch(), housekeeping._Stopwatch()
+    for name in ("_tick", "_sweep", "_first_time"):
+        setattr(housekeeping, name, housekeeping._Stopwatch())
     wakeup._last_sent.clear()
 
 

@@ -150,7 +150,7 @@ def test_html_in_names_stays_text(admin_client: Client, declare: Declare) -> Non
     state = state_of(admin_client)
     assert "<script>alert" not in pages[0] + pages[1]
     fragments = [value["html"] for value in state.values() if isinstance(value, dict)]
-    assert len(fragments) == 7
+    assert len(fragments) == 8
     assert "<script" not in "".join(fragments)
     assert "&lt;script&gt;" in "".join(fragments)
     assert f"type.{EVIL}.pending" in state, "a key is compared, never parsed"

@@ -17,6 +17,7 @@ from jobs.admin.worker_page import WORKER_VERBS
 from jobs.api import staff_schemas as schemas
 from jobs.api.authentication import STAFF
 from jobs.api.errors import NOT_FOUND, Refusal, refusals
+from jobs.breakers.overview import read_breakers
 from jobs.dashboard.depth import read_depth, read_types
 from jobs.live.views import may_see
 from jobs.models import Job, JobTypeState, Worker
@@ -147,6 +148,7 @@ def queue(request: StaffRequest) -> schemas.Queue:
             )
             for name, kind in kinds.items()
         ],
+        breakers=[schemas.BreakerOfQueue.model_validate(view) for view in read_breakers()],
     )
 
 

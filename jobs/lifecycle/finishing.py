@@ -17,6 +17,7 @@ from django.db.models import F
 
 from jobs import conf, database, orchestrator, payloads, registry, wakeup
 from jobs.backoff import LONGEST, backoff
+from jobs.breakers import binding
 from jobs.exceptions import LeaseLost
 from jobs.lifecycle.leases import FailureReport, Lease, LockedJob, lock, lock_leased
 from jobs.models import Attempt, Event, Job, Kind, Outcome, Status
@@ -188,6 +189,11 @@ def _follow_up(
         orchestrator.advance([row.id for row in ended if row.has_dependants])
     if any((kind := registry.find(row.type)) and kind.concurrency for row in ended):
         wakeup.on_commit()  # a type with a limit has room again: other workers may be waiting for it
+    # Last, since it may lock breakers: whoever holds one waits for no job.
+    if outcome == Outcome.COMPLETED:
+        binding.note_completed(ended)
+    elif failure:
+        binding.note_failed(ended, failure)
 
 
 def close_attempts(job_ids: Collection[str], outcome: Outcome, failure: FailureReport | None = None) -> None:

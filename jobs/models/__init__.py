@@ -1,12 +1,14 @@
 """The tables of the queue."""
 
 from jobs.models.attempt import Attempt, Outcome
+from jobs.models.breaker import Breaker, BreakerProbe
 from jobs.models.claim_answer import ClaimAnswer
 from jobs.models.dashboard import Dashboard
 from jobs.models.event import Event, Kind
 from jobs.models.job import ACTIVE, DERIVED_STATES, FINISHED, Job, Status
 from jobs.models.job_type_state import JobTypeState
 from jobs.models.rate_window import RateWindow
+from jobs.models.schedule import Firing, Schedule
 from jobs.models.statistics import CountingMark, Minute
 from jobs.models.submission_window import SubmissionWindow
 from jobs.models.worker import Worker, WorkerKind, WorkerStatus
@@ -18,10 +20,13 @@ __all__ = [
     "DERIVED_STATES",
     "FINISHED",
     "Attempt",
+    "Breaker",
+    "BreakerProbe",
     "ClaimAnswer",
     "CountingMark",
     "Dashboard",
     "Event",
+    "Firing",
     "Job",
     "JobTypeState",
     "Kind",
@@ -29,6 +34,7 @@ __all__ = [
     "Outcome",
     "Prerequisite",
     "RateWindow",
+    "Schedule",
     "Status",
     "SubmissionWindow",
     "Worker",

@@ -18,6 +18,7 @@ from jobs.lifecycle.leases import ClaimedJob, FailureReport, Lease
 from jobs.lifecycle.running import ProgressReport
 from jobs.models import Worker
 from jobs.reconcile import reconcile
+from jobs.timetable import schedules
 from jobs.worker.patience import drop_broken_connections, guard_transactions, read_by_index
 from jobs.worker.transport import Hands
 
@@ -67,6 +68,7 @@ class AtDatabase:
 
     def enter(self) -> None:
         self.worker = self._register()
+        schedules.sync_declared()
         reconcile()
 
     def may_come_back(self) -> bool:
@@ -140,6 +142,8 @@ class AtDatabase:
         hands.obey(glance.order)
         if glance.next_due is not None and glance.next_due <= 0:
             orchestrator.promote_due()
+        if glance.next_firing is not None and glance.next_firing <= 0:
+            schedules.fire_due()
         others = [holder for holder in glance.lease_holders if holder != self.worker.pk]
         if others:
             recovery.bury_the_dead(others)
@@ -147,6 +151,8 @@ class AtDatabase:
             hands.wake()
         until_heartbeat = max(0.01, self._next_heartbeat - now)
         tick = min(settings.tick_interval.total_seconds(), until_heartbeat)
+        if glance.next_firing is not None and glance.next_firing > 0:
+            tick = min(tick, max(0.01, glance.next_firing))
         if glance.next_due is not None:
             return min(tick, max(0.01, glance.next_due))
         return tick
