@@ -44,7 +44,8 @@ def claim(far: RemoteClient, kind: str = CHUNK) -> dict[str, Any]:
 def make(order: dict[str, Any], job: dict[str, Any], source: Path, into: Path) -> dict[str, bytes]:
     """What the worker would send, in this order: the manifest comes last."""
     plan = EncodePlan.from_json(order["plan"])
-    number, arguments = order["number"], {"source": source, "into": into, "ffmpeg_binary": binary()}
+    number = order["number"]
+    arguments: dict[str, Any] = {"source": source, "into": into, "ffmpeg_binary": binary()}
     if job["type"] == SOUND:
         made = encode.encode_audio(plan, number, limits=LIMITS, **arguments)
         name = manifests.audio_name(number)
