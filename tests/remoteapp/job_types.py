@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
+import shutil
 import subprocess
 import sys
 import time
@@ -11,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from jobs import JobContext, JobStopped, PermanentFailure, RetryLater, job_type
+from jobs.remote_work import FileRefused, RemoteJob, RemoteWork, SourceFile
 from tests.jobapp.notes import note, note_stop, wait_for_file
 
 
@@ -107,3 +110,59 @@ def no_database(job: JobContext) -> str:
     except Exception as error:
         return type(error).__name__
     return "there is one"
+
+
+# -- files -------------------------------------------------------------------------------------------------------------
+
+
+class Copies(RemoteWork):
+    """Three copies of the source; the file `last` makes them real."""
+
+    def order(self, job: RemoteJob) -> dict[str, Any]:
+        return {"copies": 3}
+
+    def source(self, job: RemoteJob) -> SourceFile:
+        path = Path(job.payload["source"])
+        return SourceFile(path, path.name, path.stat().st_size, hashlib.sha256(path.read_bytes()).hexdigest())
+
+    def staging(self) -> Path | None:
+        place = os.environ.get("TESTS_STAGING")  # only where the server runs
+        return Path(place) if place else None
+
+    def file_limit(self, job: RemoteJob, name: str) -> int | None:
+        return 1 << 30 if name == "last" or name.startswith("copies/") else None
+
+    def stored(self, job: RemoteJob, name: str, staged: Path) -> None:
+        if name == "last":
+            (staged / "copies").rename(job.payload["target"])
+
+    def finish(self, job: RemoteJob, result: Any) -> None:
+        if not Path(job.payload["target"]).exists():
+            raise FileRefused("the copies are missing")
+
+
+def copies_exist(payload: dict[str, Any]) -> bool:
+    return Path(payload["target"]).exists()
+
+
+@job_type("remote.copy", remote=Copies(), artifact=copies_exist, max_attempts=3)
+def copy(job: JobContext, log: str, source: str, target: str, *, gate: str = "", how: str = "") -> str:
+    assert job.site is not None
+    film = job.site.source()
+    note(log, job, "started", film=str(film), folder=str(job.site.folder))
+    for number in range(job.site.order["copies"]):
+        mine = job.site.folder / f"{number}.bin"
+        shutil.copyfile(film, mine)
+        job.site.send(f"{how or 'copies'}/{number}.bin", mine)
+        note(log, job, "sent")
+        if gate:
+            wait_for_file(gate)
+    if how != "copies":
+        (job.site.folder / "last").touch()
+        job.site.send("last", job.site.folder / "last")
+    return "copied"
+
+
+@job_type("remote.copy_alone", remote=Copies(), isolate=True, artifact=copies_exist)
+def copy_alone(job: JobContext, log: str, source: str, target: str) -> str:
+    return copy(job, log, source, target)
