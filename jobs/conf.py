@@ -8,8 +8,19 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import timedelta
+from importlib.util import find_spec
 
-from jobs.settings_schema import SettingsReader, duration, flag, number, parse_duration, release, secret
+from jobs.settings_schema import (
+    SettingsReader,
+    address,
+    duration,
+    flag,
+    number,
+    parse_duration,
+    release,
+    secret,
+    text,
+)
 
 __all__ = ["JobsSettings", "current", "find_problems", "parse_duration"]
 
@@ -49,6 +60,16 @@ class JobsSettings:
     payload_max_bytes: int = number(256 * 1024, "the largest payload or result, as JSON")
     error_max_chars: int = number(4_000, "how much of an error is kept in last_error")
     retention: timedelta = duration("30d", "how long completed and cancelled jobs are kept")
+    queue_mode: str = text(
+        "database",
+        "what wakes workers and live pages: database, redis, or hybrid (Redis while it is there)",
+        choices=("database", "redis", "hybrid"),
+    )
+    redis_url: str = address(
+        "where Redis is: redis://…, rediss://… or unix://…", schemes=("redis", "rediss", "unix")
+    )
+    redis_pool_size: int = number(10, "connections to Redis that one process opens at most")
+    redis_prefix: str = text("jobs", "what Sprocket's keys in Redis begin with; sites that share it differ")
     live_connections: int = number(
         200, "live pages that one web process serves; the next ones poll; 0: all of them poll", minimum=0
     )
@@ -75,7 +96,25 @@ def _contradictions(settings: JobsSettings) -> list[str]:
         problems.append("JOBS['HEARTBEAT_INTERVAL'] must be below OFFLINE_THRESHOLD, or workers flap.")
     if settings.backoff_base > settings.backoff_cap:
         problems.append("JOBS['BACKOFF_BASE'] must not exceed BACKOFF_CAP.")
+    if settings.queue_mode != "database":
+        mode = f"JOBS['QUEUE_MODE'] is {settings.queue_mode!r}, but"
+        if not settings.redis_url:
+            problems.append(f"{mode} JOBS['REDIS_URL'] does not say where Redis is.")
+        if find_spec("redis") is None:
+            problems.append(f"{mode} redis-py is not installed: pip install 'sprocket-queue[redis]'.")
+        elif settings.redis_url and not _is_understood(settings.redis_url):
+            problems.append(f"{mode} redis-py does not understand JOBS['REDIS_URL'].")
     return problems
+
+
+def _is_understood(redis_url: str) -> bool:
+    from redis import ConnectionPool
+
+    try:
+        ConnectionPool.from_url(redis_url).make_connection()  # nobody is called yet
+    except Exception:  # what its query says may be anything
+        return False
+    return True
 
 
 _reader = SettingsReader("JOBS", JobsSettings, _contradictions)

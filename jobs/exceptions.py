@@ -15,7 +15,8 @@ JobsError
     ├── WorkerDisabled
     ├── WorkerOffline
     ├── WorkerOutdated
-    └── WorkerNameTaken
+    ├── WorkerNameTaken
+    └── RedisMissing
 
 Raised by handlers, to say how the attempt ended: PermanentFailure, RetryLater, JobStopped (and its kind JobTimeout).
 """
@@ -115,6 +116,10 @@ class WorkerOutdated(WorkerRefused):
 class WorkerNameTaken(WorkerRefused):
     def __init__(self, name: str) -> None:
         super().__init__(f"A worker named {name!r} is running already; choose another --name.")
+
+
+class RedisMissing(WorkerRefused):
+    """QUEUE_MODE is redis, and no Redis answers."""
 
 
 class PermanentFailure(Exception):

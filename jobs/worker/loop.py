@@ -93,12 +93,14 @@ class WorkerLoop:
             on_unknown=self._register_again,
         )
         self._ear = wakeup.make_ear(
-            self._bell.ring, lock_key=self.worker.lock_key, on_lock=lambda: fleet.lock_regained(self.worker)
+            self._bell.ring,
+            lock_key=self.worker.lock_key,
+            on_lock=lambda: fleet.lock_regained(self.worker),
+            crew=(*self.worker.job_types, *self.worker.capabilities),
         )
         self._reporter.start()
         self._pulse.start()
-        if conf.current().session_features:
-            self._ear.start()
+        self._ear.start()
         log.info(
             "worker %s is ready: %d slot(s), types %s",
             self.worker.name,
@@ -185,6 +187,7 @@ class WorkerLoop:
         asked_at = time.monotonic()
         jobs = lifecycle.claim(self.worker, free, running=self._executor.running_by_type())
         self._executor.start(jobs, claimed_at=asked_at)
+        self._ear.looked(asked=free, got=len(jobs), at=asked_at)
         return bool(jobs)
 
     def _give_back_unheard(self) -> None:

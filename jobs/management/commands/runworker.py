@@ -8,7 +8,7 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
-from jobs import registry
+from jobs import registry, wakeup
 from jobs.exceptions import WorkerRefused
 from jobs.worker.loop import Options, WorkerLoop
 from jobs.worker.supervisor import supervise
@@ -78,6 +78,7 @@ exit codes: 0 stopped as asked · 1 could not start · 2 wrong arguments
             )
         _show_log(options["verbosity"])
         try:
+            wakeup.demand()
             code = (
                 supervise(chosen, options["processes"])
                 if options["processes"] > 1
