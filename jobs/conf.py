@@ -8,8 +8,19 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import timedelta
+from importlib.util import find_spec
 
-from jobs.settings_schema import SettingsReader, duration, flag, number, parse_duration, release, secret
+from jobs.settings_schema import (
+    SettingsReader,
+    address,
+    duration,
+    flag,
+    number,
+    parse_duration,
+    release,
+    secret,
+    text,
+)
 
 __all__ = ["JobsSettings", "current", "find_problems", "parse_duration"]
 
@@ -59,6 +70,16 @@ class JobsSettings:
         "60s", "how late a tick of a periodic job may fire when missed ones are to be skipped"
     )
     catch_up_limit: int = number(100, "how many missed ticks of one schedule are made up for at most")
+    queue_mode: str = text(
+        "database",
+        "what wakes workers and live pages: database, redis, or hybrid (Redis while it is there)",
+        choices=("database", "redis", "hybrid"),
+    )
+    redis_url: str = address(
+        "where Redis is: redis://…, rediss://… or unix://…", schemes=("redis", "rediss", "unix")
+    )
+    redis_pool_size: int = number(10, "connections to Redis that one process opens at most")
+    redis_prefix: str = text("jobs", "what Sprocket's keys in Redis begin with; sites that share it differ")
     live_connections: int = number(
         200, "live pages that one web process serves; the next ones poll; 0: all of them poll", minimum=0
     )
@@ -86,7 +107,25 @@ def _contradictions(settings: JobsSettings) -> list[str]:
         problems.append("JOBS['HEARTBEAT_INTERVAL'] must be below OFFLINE_THRESHOLD, or workers flap.")
     if settings.backoff_base > settings.backoff_cap:
         problems.append("JOBS['BACKOFF_BASE'] must not exceed BACKOFF_CAP.")
+    if settings.queue_mode != "database":
+        mode = f"JOBS['QUEUE_MODE'] is {settings.queue_mode!r}, but"
+        if not settings.redis_url:
+            problems.append(f"{mode} JOBS['REDIS_URL'] does not say where Redis is.")
+        if find_spec("redis") is None:
+            problems.append(f"{mode} redis-py is not installed: pip install 'sprocket-queue[redis]'.")
+        elif settings.redis_url and not _is_understood(settings.redis_url):
+            problems.append(f"{mode} redis-py does not understand JOBS['REDIS_URL'].")
     return problems
+
+
+def _is_understood(redis_url: str) -> bool:
+    from redis import ConnectionPool
+
+    try:
+        ConnectionPool.from_url(redis_url).make_connection()  # nobody is called yet
+    except Exception:  # what its query says may be anything
+        return False
+    return True
 
 
 _reader = SettingsReader("JOBS", JobsSettings, _contradictions)

@@ -16,7 +16,8 @@ JobsError
     ├── WorkerOffline
     ├── WorkerOutdated
     ├── WorkerNameTaken
-    └── WorkerDismissed       its process ends
+    ├── WorkerDismissed       its process ends
+    └── RedisMissing
 
 Raised by handlers, to say how the attempt ended: PermanentFailure, RetryLater (and its kind BreakerOpen,
 which `with breaker(…)` raises), JobStopped (and its kind JobTimeout).
@@ -121,6 +122,10 @@ class WorkerNameTaken(WorkerRefused):
 
 class WorkerDismissed(WorkerRefused):
     """The server will have nothing more to do with this worker; the message says why, and the process ends."""
+
+
+class RedisMissing(WorkerRefused):
+    """QUEUE_MODE is redis, and no Redis answers."""
 
 
 class PermanentFailure(Exception):

@@ -7,6 +7,7 @@ CSRF_TRUSTED_ORIGINS   comma-separated origins (https://…), behind a proxy
 DATABASE_URL           sqlite:///… or postgresql://…; a SQLite file in the project by default
 LOG_LEVEL              INFO
 MEDIA_ROOT             where the videos are kept; the folder media in the project by default
+REDIS_URL, REDIS_POOL_SIZE   become JOBS["REDIS_URL"] and JOBS["REDIS_POOL_SIZE"]
 JOBS_<KEY>             becomes JOBS["<KEY>"]; jobs/conf.py knows the keys and checks the values
 VIDEOS_<KEY>           becomes VIDEOS["<KEY>"]; videos/conf.py knows the keys and checks the values
 """
@@ -133,7 +134,10 @@ def from_environment(prefix: str) -> dict[str, str]:
     return {name.removeprefix(prefix): value for name, value in os.environ.items() if name.startswith(prefix)}
 
 
-JOBS = from_environment("JOBS_")
+JOBS = {
+    **{name: os.environ[name] for name in ("REDIS_URL", "REDIS_POOL_SIZE") if name in os.environ},
+    **from_environment("JOBS_"),
+}
 VIDEOS = from_environment("VIDEOS_")
 
 LOGGING = {

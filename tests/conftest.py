@@ -16,8 +16,11 @@ from pytest_django import Settings
 
 from jobs import capacity, housekeeping, registry, wakeup
 from jobs.invariants import broken_rules
+from jobs.wakeup import redis_link
+from tests import redis_server as redis_servers
 from tests.databases import server_key
 from tests.postgres_server import PostgresServer
+from tests.redis_server import RedisServer
 from tests.support import ROOT, ManageProcess
 
 if TYPE_CHECKING:
@@ -70,6 +73,7 @@ def _process_starts_afresh() -> None:
     for name in ("_tick", "_sweep", "_first_time"):
         setattr(housekeeping, name, housekeeping._Stopwatch())
     wakeup._last_sent.clear()
+    redis_link.forget()
 
 
 @pytest.fixture
@@ -208,6 +212,24 @@ def postgres_server(request: pytest.FixtureRequest, transactional_db: None) -> I
     if not server.is_running():
         server.start()
     connections.close_all()
+
+
+@pytest.fixture(scope="session")
+def one_redis_server() -> Iterator[RedisServer]:
+    programs = redis_servers.programs()
+    if not programs:
+        redis_servers.skip_or_fail()
+    server = RedisServer(programs[0])
+    yield server
+    server.close()
+
+
+@pytest.fixture
+def redis_server(one_redis_server: RedisServer) -> Iterator[RedisServer]:
+    """A Redis of our own, running and empty, to do with as a test likes."""
+    one_redis_server.make_healthy()
+    yield one_redis_server
+    one_redis_server.make_healthy()
 
 
 @pytest.hookimpl(wrapper=True)

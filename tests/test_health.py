@@ -30,6 +30,7 @@ def test_a_queue_with_workers_is_fine(address: str) -> None:
         "database": True,
         "active_workers": 1,
         "pending_jobs": 1,
+        "redis": None,
     }
     assert answer["Cache-Control"] == "no-store"
 

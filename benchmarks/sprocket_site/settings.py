@@ -66,10 +66,13 @@ DATABASES = {"default": database()}
 DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
 STATIC_URL = "static/"
 
-JOBS = {
+JOBS: dict[str, Any] = {
     # Two million rows are part of a measure.
     "MAX_DEPTH": 10_000_000,
     "WARN_DEPTH": 10_000_000,
     # After a restart of the database, proof by session lock waits this long; ours was started just now.
     "RECOVERY_GRACE": "1s",
 }
+if "BENCH_QUEUE_MODE" in os.environ:
+    JOBS["QUEUE_MODE"] = os.environ["BENCH_QUEUE_MODE"]
+    JOBS["REDIS_URL"] = os.environ.get("BENCH_REDIS_URL", "")

@@ -289,3 +289,4 @@ class Health(BaseModel):
     database: bool
     active_workers: int | None
     pending_jobs: int | None = Field(description="counted up to 10,000")
+    redis: bool | None = Field(description="null: the queue works without it")

@@ -155,7 +155,7 @@ def release(leases: Collection[Lease], *, reason: str = "") -> set[Lease]:
             )
             Event.record([lease.job_id for lease in held], Kind.RELEASED, detail=reason)
             if held:
-                wakeup.on_commit()
+                wakeup.on_commit(min(rows[lease.job_id].priority for lease in held))
         return set(leases) - set(held)
 
     return database.when_unlocked(write) if leases else set()

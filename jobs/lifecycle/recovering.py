@@ -56,7 +56,7 @@ def _recover(ids: Iterable[str], is_gone: Callable[[LockedJob], bool], reason: s
         _end(spent, Status.FAILED, f"{reason}; no attempt is left")
         orchestrator.advance([row.id for row in spent if row.has_dependants])
         if rows:
-            wakeup.on_commit()
+            wakeup.on_commit(min(row.priority for row in rows))
     return [row.id for row in rows]
 
 

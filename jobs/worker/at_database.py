@@ -89,10 +89,12 @@ class AtDatabase:
 
     def listen(self, on_hint: Callable[[], None]) -> None:
         self._ear = wakeup.make_ear(
-            on_hint, lock_key=self.worker.lock_key, on_lock=lambda: fleet.lock_regained(self.worker)
+            on_hint,
+            lock_key=self.worker.lock_key,
+            on_lock=lambda: fleet.lock_regained(self.worker),
+            crew=(*self.worker.job_types, *self.worker.capabilities),
         )
-        if conf.current().session_features:
-            self._ear.start()
+        self._ear.start()
 
     def stop_listening(self) -> None:
         self._ear.stop()
@@ -174,7 +176,9 @@ class AtDatabase:
 
     def claim(self, places: int, running: Mapping[str, int]) -> tuple[list[ClaimedJob], float]:
         asked_at = time.monotonic()
-        return lifecycle.claim(self.worker, places, running=running), asked_at
+        jobs = lifecycle.claim(self.worker, places, running=running)
+        self._ear.looked(asked=places, got=len(jobs), at=asked_at)
+        return jobs, asked_at
 
     def unheard(self) -> set[Lease]:
         return set(lifecycle.live_leases(self.worker.pk))
