@@ -13,7 +13,7 @@ from types import FrameType
 from django.db import Error as DatabaseError
 from django.db import OperationalError
 
-from jobs import conf, database, fleet, lifecycle, overview, registry, wakeup
+from jobs import conf, database, fleet, lifecycle, overview, registry, schema, wakeup
 from jobs.exceptions import WorkerDisabled, WorkerOffline, WorkerRefused
 from jobs.lifecycle import Lease
 from jobs.models import Worker
@@ -50,6 +50,10 @@ class Options:
     """Exit when nothing is pending, due or running anywhere."""
     supervised: bool = False
     """Forked by a supervisor, which alone tells a first signal from a second."""
+
+    @property
+    def ends_by_itself(self) -> bool:
+        return self.once or self.drain or self.until_empty
 
     def handled_types(self) -> list[str]:
         names = {kind.name for kind in registry.all_types()} if self.types is None else set(self.types)
@@ -117,6 +121,10 @@ class WorkerLoop:
         patience = Backoff(0.1, 5.0)
         while not self._stop_requested:
             try:
+                if absent := schema.missing():
+                    self._await_migrations(absent)
+                    patience.wait()
+                    continue
                 self.worker = self._register()
                 reconcile()
                 return True
@@ -127,6 +135,13 @@ class WorkerLoop:
                 drop_broken_connections()
                 patience.wait()
         return False
+
+    def _await_migrations(self, absent: list[str]) -> None:
+        """A worker of the next release may be there before its tables; those of the last one do the work meanwhile."""
+        lacks = f"the database is older than this code: it lacks {', '.join(absent)}"
+        if self.options.ends_by_itself:
+            raise WorkerRefused(f"{lacks}; run `manage.py migrate` first.")
+        log.warning("%s; waiting until `manage.py migrate` was run", lacks)
 
     def _register(self, *, lock_key: int | None = None) -> Worker:
         return fleet.register(
@@ -231,9 +246,9 @@ class WorkerLoop:
 
     def _longest_sleep(self) -> float:
         """The pulse looks for pending jobs; only a worker that is to end by itself must look whether it may."""
-        ends_by_itself = self.options.once or self.options.drain or self.options.until_empty
         settings = conf.current()
-        return (settings.tick_interval if ends_by_itself else settings.heartbeat_interval).total_seconds()
+        longest = settings.tick_interval if self.options.ends_by_itself else settings.heartbeat_interval
+        return longest.total_seconds()
 
     def _stay_awake(self) -> None:
         self._awake_until = time.monotonic() + AWAKE_SECONDS
