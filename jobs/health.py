@@ -8,7 +8,7 @@ from typing import Any
 from django.db import Error as DatabaseError
 from django.http import HttpRequest, HttpResponse, HttpResponseNotAllowed, JsonResponse
 
-from jobs import conf, database
+from jobs import conf, database, schema
 from jobs.models import Worker
 
 COUNTED = 10_000
@@ -41,6 +41,8 @@ class Health:
 
 def examine() -> Health:
     try:
+        if schema.missing():
+            return Health(database=False, reasons=["The database is older than the code: run migrate."])
         active = Worker.objects.enabled().online().heard_within(conf.current().offline_threshold).count()
         pending = database.fetch(
             "SELECT count(*) FROM (SELECT 1 FROM jobs_job WHERE status = 'pending'"

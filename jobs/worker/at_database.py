@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from django.db import Error as DatabaseError
 from django.db import InterfaceError, OperationalError
 
-from jobs import conf, database, fleet, lifecycle, orchestrator, overview, recovery, wakeup
+from jobs import conf, database, fleet, lifecycle, orchestrator, overview, recovery, schema, wakeup
 from jobs.exceptions import UnknownWorker
 from jobs.lifecycle.leases import ClaimedJob, FailureReport, Lease
 from jobs.lifecycle.running import ProgressReport
@@ -70,6 +70,10 @@ class AtDatabase:
         self.worker = self._register()
         schedules.sync_declared()
         reconcile()
+
+    def not_ready(self) -> str:
+        absent = schema.missing()
+        return f"the database is older than this code: it lacks {', '.join(absent)}" if absent else ""
 
     def may_come_back(self) -> bool:
         return database.is_postgres()  # a file is there or not; a server may come back

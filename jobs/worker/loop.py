@@ -46,6 +46,10 @@ class Options:
     supervised: bool = False
     """Forked by a supervisor, which alone tells a first signal from a second."""
 
+    @property
+    def ends_by_itself(self) -> bool:
+        return self.once or self.drain or self.until_empty
+
     def handled_types(self) -> list[str]:
         names = {kind.name for kind in registry.all_types()} if self.types is None else set(self.types)
         return sorted(names - set(self.exclude_types))
@@ -134,6 +138,10 @@ class WorkerLoop:
         patience = Backoff(0.1, 5.0)
         while not self._stop_requested:
             try:
+                if lacks := self._transport.not_ready():
+                    self._wait_for_it(lacks)
+                    patience.wait()
+                    continue
                 self._transport.enter()
                 return True
             except self._transport.unreachable as error:
@@ -145,6 +153,12 @@ class WorkerLoop:
                 self._transport.reconnect()
                 patience.wait()
         return False
+
+    def _wait_for_it(self, lacks: str) -> None:
+        """A worker of the next release may be there before its tables; those of the last one do the work meanwhile."""
+        if self.options.ends_by_itself:
+            raise WorkerRefused(f"{lacks}; run `manage.py migrate` first.")
+        log.warning("%s; waiting until `manage.py migrate` was run", lacks)
 
     def _register_again(self) -> None:
         log.warning("worker %s is no longer registered; registering again", self._transport.name)
@@ -246,8 +260,7 @@ class WorkerLoop:
             self._stay_awake()
 
     def _longest_sleep(self) -> float:
-        ends_by_itself = self.options.once or self.options.drain or self.options.until_empty
-        return self._transport.longest_sleep(ends_by_itself=ends_by_itself)
+        return self._transport.longest_sleep(ends_by_itself=self.options.ends_by_itself)
 
     def _stay_awake(self) -> None:
         self._awake_until = time.monotonic() + self._transport.awake_seconds

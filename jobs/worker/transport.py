@@ -66,6 +66,9 @@ class Transport(Protocol):
     def enter(self) -> None:
         """Be known to the queue, as a new process."""
 
+    def not_ready(self) -> str:
+        """What is missing before a worker of this release can work; empty: nothing."""
+
     def may_come_back(self) -> bool:
         """Whether it makes sense to wait for what could not be reached."""
 
