@@ -93,7 +93,8 @@ def test_the_container_runs_as_nobody_special_and_every_pod_says_so() -> None:
 def test_the_servers_own_requirements_are_those_of_the_tests() -> None:
     ours = re.findall(r"^[\w-]+==.+$", (DEPLOY / "requirements.txt").read_text(), re.MULTILINE)
     assert ours
-    assert set(ours) <= set((ROOT / "requirements-dev.txt").read_text().splitlines())
+    tested = [*(ROOT / "requirements.txt").open(), *(ROOT / "requirements-dev.txt").open()]
+    assert set(ours) <= {line.strip() for line in tested}
 
 
 # -- commands --------------------------------------------------------------------------------------------------------

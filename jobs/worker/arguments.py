@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from jobs import registry
-from jobs.worker.loop import Options
+from jobs.worker.options import Options
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> argparse._MutuallyExclusiveGroup:

@@ -6,16 +6,15 @@ import logging
 import signal
 import threading
 import time
-from collections.abc import Collection
-from dataclasses import dataclass
 from types import FrameType
 
-from jobs import conf, registry
+from jobs import conf
 from jobs.exceptions import WorkerDisabled, WorkerDismissed, WorkerOffline, WorkerRefused
 from jobs.lifecycle import Lease
 from jobs.worker.at_database import AtDatabase
 from jobs.worker.bell import Bell
 from jobs.worker.executor import Executor
+from jobs.worker.options import Options
 from jobs.worker.patience import Backoff
 from jobs.worker.pulse import Pulse
 from jobs.worker.reporter import Reporter
@@ -28,35 +27,6 @@ AT_ONCE = signal.SIGUSR1
 _FIRST_LOOK = 0.005
 _LINGER = 0.003
 """How long a worker with a few free slots waits for more before it claims, when jobs end quickly."""
-
-
-@dataclass(frozen=True)
-class Options:
-    concurrency: int = 8
-    name: str | None = None
-    types: Collection[str] | None = None
-    exclude_types: Collection[str] = ()
-    capabilities: Collection[str] = ()
-    once: bool = False
-    """Run one job (or find none) and exit."""
-    drain: bool = False
-    """Exit when nothing can be claimed any more."""
-    until_empty: bool = False
-    """Exit when nothing is pending, due or running anywhere."""
-    supervised: bool = False
-    """Forked by a supervisor, which alone tells a first signal from a second."""
-
-    @property
-    def ends_by_itself(self) -> bool:
-        return self.once or self.drain or self.until_empty
-
-    def handled_types(self) -> list[str]:
-        names = {kind.name for kind in registry.all_types()} if self.types is None else set(self.types)
-        return sorted(names - set(self.exclude_types))
-
-    @property
-    def slots(self) -> int:
-        return 1 if self.once else self.concurrency
 
 
 class WorkerLoop:

@@ -11,7 +11,8 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 from jobs import wakeup
 from jobs.exceptions import WorkerRefused
 from jobs.worker.arguments import add_arguments, options_of, positive, show_log, unknown_type
-from jobs.worker.loop import Options, WorkerLoop
+from jobs.worker.loop import WorkerLoop
+from jobs.worker.options import Options
 from jobs.worker.over_http.arguments import NEEDS_HTTPX
 from jobs.worker.over_http.arguments import add_arguments as add_remote_arguments
 from jobs.worker.supervisor import supervise

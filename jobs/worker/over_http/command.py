@@ -10,7 +10,7 @@ from typing import Any
 import httpx
 
 from jobs import registry
-from jobs.worker.loop import Options
+from jobs.worker.options import Options
 from jobs.worker.over_http import keys
 from jobs.worker.over_http.address import WrongAddress, parse_server
 from jobs.worker.over_http.connection import Access
