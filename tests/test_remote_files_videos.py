@@ -188,3 +188,22 @@ def test_no_file_of_a_published_generation_can_be_changed(
     for name, content in files.items():
         refused(encoder.put(first, name, content), 409, "lease_lost")
     assert files_in(storage.generation(transcode)) == before
+
+
+@pytest.mark.parametrize(("error", "starts_over"), [("FfmpegFailed", True), ("ConnectionError", False)])
+def test_a_chunk_that_fails_for_good_on_a_gpu_is_started_over_without_one(
+    encoder: RemoteClient, transcode: Transcode, error: str, starts_over: bool
+) -> None:
+    gpu, special = "h264_nvenc", f"{CHUNK}.h264_nvenc"
+    plan = {**(transcode.plan or {}), "encoder": gpu}
+    Transcode.objects.filter(pk=transcode.pk).update(plan=plan, encoder=gpu)
+    Job.objects.filter(type=CHUNK).update(type=special, max_attempts=1)
+    far = new_remote("card", types=[special], capabilities=[gpu])
+    answer = far.report("fail", claim(far, special), type=error)
+    numbers = dict(transcode.video.transcodes.values_list("number", "encoder"))
+    if starts_over:
+        refused(answer, 409, "lease_lost")
+        assert numbers == {1: gpu, 2: "libx264"}
+    else:
+        assert good(answer)["status"] == "failed"
+        assert numbers == {1: gpu}
