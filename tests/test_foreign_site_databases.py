@@ -6,7 +6,6 @@ import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-import pytest
 from django.db import connection
 
 from tests.foreign_site import ForeignSite
@@ -116,10 +115,6 @@ def second_database(site: ForeignSite, apps: set[str]) -> Iterator[None]:
 
 
 def test_the_queue_lives_in_a_database_of_its_own(site: ForeignSite) -> None:
-    if connection.vendor == "postgresql":
-        pytest.skip(
-            "not solved yet: `runworker --until-empty` did not come to its end here (docs/integrate.md)"
-        )
     site.manage("startapp", "podcasts")
     site.write("podcasts/job_types.py", JOB_TYPES)
     site.write(

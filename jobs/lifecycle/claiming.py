@@ -153,7 +153,7 @@ def _locking_sql(order: tuple[str, ...], vendor: str) -> tuple[str, tuple[Any, .
     than running it. The parameters of the candidates and n come after those returned."""
     chosen = Job.objects.pending().filter(pk__among=Subselect(_CANDIDATES, []))
     locked = chosen.order_by(*order).select_for_update(skip_locked=True)
-    sql, params = locked.values("pk")[:_SOME].query.sql_with_params()
+    sql, params = locked.values("pk")[:_SOME].query.get_compiler(database.alias()).as_sql()
     return sql.replace(f"LIMIT {_SOME}", "LIMIT %s"), params
 
 
