@@ -37,7 +37,7 @@ def staging(tmp_path: Path) -> Path:
     return folder
 
 
-def add(source: Path, log: str, name: str, type_name: str = "remote.copy", **more: Any) -> Job:
+def add(source: Path, log: str, name: str, type_name: str = "remote.copies", **more: Any) -> Job:
     return enqueue(type_name, log=log, source=str(source), target=str(source.parent / name), **more)
 
 
@@ -50,7 +50,7 @@ def test_files_go_both_ways_and_the_source_comes_once(
     remote_site: RemoteSite, log: str, source: Path, staging: Path
 ) -> None:
     jobs = [add(source, log, f"copies-{number}") for number in range(3)]
-    alone = add(source, log, "copies-alone", "remote.copy_alone")
+    alone = add(source, log, "copies-alone", "remote.copies_alone")
     remote_site.serve(TESTS_STAGING=str(staging))
     worker = remote_site.work("--drain", key=remote_site.key())
     assert worker.wait(timeout=120) == 0, worker.read_output()

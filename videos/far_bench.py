@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from jobs import JobContext, RetryLater
-from jobs.worker.site import Site
 from videos import manifests, toolchains
 from videos.bench import Bench
 from videos.manifests import Manifest
@@ -14,6 +13,9 @@ from videos.media import serial
 from videos.media.encode import Written
 from videos.media.exceptions import MediaError
 from videos.media.plan import EncodePlan
+
+if TYPE_CHECKING:  # it needs httpx, which only remote workers have
+    from jobs.worker.site import Site
 
 
 class FarBench(Bench):

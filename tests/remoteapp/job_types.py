@@ -145,7 +145,7 @@ def copies_exist(payload: dict[str, Any]) -> bool:
     return Path(payload["target"]).exists()
 
 
-@job_type("remote.copy", remote=Copies(), artifact=copies_exist, max_attempts=3)
+@job_type("remote.copies", remote=Copies(), artifact=copies_exist, max_attempts=3)
 def copy(job: JobContext, log: str, source: str, target: str, *, gate: str = "", how: str = "") -> str:
     assert job.site is not None
     film = job.site.source()
@@ -163,6 +163,6 @@ def copy(job: JobContext, log: str, source: str, target: str, *, gate: str = "",
     return "copied"
 
 
-@job_type("remote.copy_alone", remote=Copies(), isolate=True, artifact=copies_exist)
+@job_type("remote.copies_alone", remote=Copies(), isolate=True, artifact=copies_exist)
 def copy_alone(job: JobContext, log: str, source: str, target: str) -> str:
     return copy(job, log, source, target)
