@@ -196,7 +196,7 @@ def test_readers_and_crews_that_are_gone_for_long_are_cleared_away(
     listen("of yesterday")
     monkeypatch.setattr(streams, "GONE_AFTER", 0.5)
     monkeypatch.setattr(streams, "TIDY_EVERY", 0.1)
-    redis.xgroup_create(streams.stream("normal"), "crew-dead", id="$")
+    redis.xgroup_create(streams.stream("normal"), "crew-dead", id="$", mkstream=True)
     redis.xgroup_createconsumer(streams.stream("normal"), "crew-dead", "reader")
     listen("of today")
 
