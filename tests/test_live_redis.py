@@ -52,12 +52,12 @@ class Page:
         self._shown |= self.mailbox.take()[1]
         return self._shown
 
-    def follows(self) -> None:
+    def follows(self) -> bool:
         """A job is enqueued, then cancelled; both are seen."""
         job = enqueue("tests.noop")
         wait_until(lambda: self.shows().get(job.id) == '"pending"', timeout=30)
         lifecycle.cancel(job.id)
-        wait_until(lambda: self.shows().get(job.id) == '"cancelled"', timeout=30)
+        return wait_until(lambda: self.shows().get(job.id) == '"cancelled"', timeout=30)
 
 
 @pytest.fixture
@@ -85,7 +85,7 @@ def test_pages_follow_what_redis_tells(
     wait_until(lambda: subscribers(redis_server) == 1)
     hear_only_redis(monkeypatch)
     for _ in range(3):
-        page.follows()
+        assert page.follows()
 
 
 @pytest.mark.parametrize("fault", ["kill", "pause"])
@@ -93,23 +93,23 @@ def test_pages_follow_the_database_while_redis_is_away_and_redis_once_it_is_back
     fault: str, redis_server: RedisServer, page: Page
 ) -> None:
     wait_until(lambda: subscribers(redis_server) == 1)
-    page.follows()
+    assert page.follows()
     getattr(redis_server, fault)()
     for _ in range(2):
-        page.follows()
+        assert page.follows()
     redis_server.make_healthy()
     wait_until(lambda: subscribers(redis_server) == 1)
     wait_until(lambda: redis_link.link().answers())
     with pytest.MonkeyPatch.context() as patch:
         hear_only_redis(patch)
-        page.follows()
+        assert page.follows()
 
 
 def test_pages_come_up_without_redis(redis_server: RedisServer) -> None:
     redis_server.kill()
     page = Page()
     try:
-        page.follows()
+        assert page.follows()
     finally:
         hub.leave(page.mailbox)
 
@@ -117,7 +117,7 @@ def test_pages_come_up_without_redis(redis_server: RedisServer) -> None:
 def test_a_flush_disturbs_no_page(redis_server: RedisServer, page: Page) -> None:
     wait_until(lambda: subscribers(redis_server) == 1)
     redis_server.client.flushall()
-    page.follows()
+    assert page.follows()
 
 
 def test_when_the_last_page_is_gone_nobody_listens(redis_server: RedisServer) -> None:
@@ -125,7 +125,7 @@ def test_when_the_last_page_is_gone_nobody_listens(redis_server: RedisServer) ->
     wait_until(lambda: subscribers(redis_server) == 1)
     hub.leave(page.mailbox)
     wait_until(lambda: hub_threads() == 0)
-    wait_until(lambda: subscribers(redis_server) == 0)
+    assert wait_until(lambda: subscribers(redis_server) == 0)
 
 
 def test_a_subscriber_that_was_silenced_does_not_ring() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import threading
+from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING
 
 from jobs.wakeup.redis_link import listening_client
@@ -16,7 +17,7 @@ log = logging.getLogger("jobs.wakeup")
 _RECONNECT_FIRST, _RECONNECT_CAP = 0.1, 5.0
 
 
-class Listener:
+class Listener(ABC):
     """Subclasses listen until told to stop, or until it raises."""
 
     what: str
@@ -40,9 +41,9 @@ class Listener:
         if self._thread.is_alive():
             self._thread.join(timeout=3)
 
+    @abstractmethod
     def _listen(self, client: Redis) -> None:
         """Calls `_connected` once it hears."""
-        raise NotImplementedError
 
     def _connected(self) -> None:
         self.is_connected = True
