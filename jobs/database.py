@@ -42,6 +42,36 @@ def is_postgres() -> bool:
     return connection().vendor == "postgresql"
 
 
+def leave_pool() -> None:
+    """From now on the connection of this thread is no pool's (Django's OPTIONS["pool"]): what it does belongs to its
+    session, LISTEN or a lock, and must end with it."""
+    conn = connection()
+    if _is_pooled(conn):
+        conn.close()
+        options = {name: value for name, value in conn.settings_dict["OPTIONS"].items() if name != "pool"}
+        conn.settings_dict = {**conn.settings_dict, "OPTIONS": options}
+
+
+def never_pool() -> None:
+    """In this process. A worker promises each job a connection that nobody has used."""
+    for conn in connections.all():
+        if _is_pooled(conn):
+            conn.close()
+            conn.close_pool()  # type: ignore[attr-defined]
+            del connections.settings[conn.alias]["OPTIONS"]["pool"]
+
+
+def give_back() -> None:
+    """To the pool, if there is one, before an answer that takes long and asks nothing more."""
+    for conn in connections.all(initialized_only=True):
+        if _is_pooled(conn) and not conn.in_atomic_block:
+            conn.close()
+
+
+def _is_pooled(conn: BaseDatabaseWrapper) -> bool:
+    return bool(conn.settings_dict.get("OPTIONS", {}).get("pool"))
+
+
 @contextmanager
 def atomic() -> Iterator[None]:
     """A short transaction on the jobs' database; on SQLite it takes the write lock at once (BEGIN IMMEDIATE)."""

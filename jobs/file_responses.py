@@ -11,6 +11,8 @@ from django.core.handlers.asgi import ASGIRequest
 from django.http import HttpRequest, HttpResponse, HttpResponseBase, StreamingHttpResponse
 from django.utils.http import http_date, parse_http_date_safe
 
+from jobs import database
+
 BLOCK = 1 << 18
 _RANGE = re.compile(r"bytes=([0-9]{0,30})-([0-9]{0,30})")
 
@@ -64,6 +66,7 @@ def _stream(request: HttpRequest, file: BinaryIO, first: int, end: int) -> HttpR
         file.close()
         response: HttpResponseBase = HttpResponse()
     else:
+        database.give_back()
         file.seek(first)
         blocks = _blocks_of_a_loop if isinstance(request, ASGIRequest) else _blocks
         response = StreamingHttpResponse(blocks(file, end - first))

@@ -13,8 +13,14 @@ PROXY_SSL_HEADER       empty; the header with which the proxy says https, such a
 SERVE_STATIC           false; true: the site's ASGI application serves STATIC_ROOT itself (deploy/requirements.txt)
 STATIC_ROOT            where `collectstatic` puts the static files; the folder staticfiles in the project by default
 DATABASE_URL           sqlite:///… or postgresql://…; a SQLite file in the project by default
+DATABASE_POOL          0; how many connections to PostgreSQL a process of the site has for all requests (psycopg-pool);
+                       0: each request has its own. Workers never share theirs
 LOG_LEVEL              INFO
 MEDIA_ROOT             where the videos are kept; the folder media in the project by default
+S3_BUCKET              empty; a bucket for the videos, STORAGES["s3"], which VIDEOS_STORAGE=s3 uses (docs/storage.md)
+S3_PREFIX, S3_REGION   empty, us-east-1; the start of every name in it, and where it is
+S3_ENDPOINT_URL        empty: Amazon's; the address of another server that speaks S3
+AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY   for the bucket, unless the machine has a role there
 REDIS_URL, REDIS_POOL_SIZE   become JOBS["REDIS_URL"] and JOBS["REDIS_POOL_SIZE"]
 JOBS_<KEY>             becomes JOBS["<KEY>"]; jobs/conf.py knows the keys and checks the values
 VIDEOS_<KEY>           becomes VIDEOS["<KEY>"]; videos/conf.py knows the keys and checks the values
@@ -67,11 +73,40 @@ def database() -> dict[str, Any]:
         # Readers beside the writer; a commit is on the disk before it is reported.
         options.setdefault("init_command", "PRAGMA journal_mode=WAL; PRAGMA synchronous=FULL;")
     else:
+        if size := env.int("DATABASE_POOL", default=0):
+            config["CONN_MAX_AGE"] = 0
+            options["pool"] = {"min_size": 1, "max_size": size, "timeout": 10}
         config.setdefault("CONN_MAX_AGE", 60)
         config.setdefault("CONN_HEALTH_CHECKS", True)
         # Behind a transaction pooler the next FETCH of a server-side cursor may reach another session.
         config.setdefault("DISABLE_SERVER_SIDE_CURSORS", not env.bool("JOBS_SESSION_FEATURES", default=True))
     return config
+
+
+def s3_storage(bucket: str) -> dict[str, Any]:
+    from botocore.config import Config  # the extra s3
+
+    endpoint = env.str("S3_ENDPOINT_URL", default="") or None
+    return {
+        "BACKEND": "storages.backends.s3.S3Storage",
+        "OPTIONS": {
+            "bucket_name": bucket,
+            "location": env.str("S3_PREFIX", default=""),
+            "region_name": env.str("S3_REGION", default="us-east-1"),
+            "endpoint_url": endpoint,
+            "object_parameters": {"CacheControl": "private, max-age=31536000, immutable"},
+            "client_config": Config(
+                signature_version="s3v4",
+                # Other servers have no host name for each bucket, and not every checksum that Amazon's has.
+                s3={"addressing_style": "path" if endpoint else "virtual"},
+                request_checksum_calculation="when_required",
+                response_checksum_validation="when_required",
+                connect_timeout=5,
+                read_timeout=30,
+                retries={"mode": "standard", "total_max_attempts": 3},
+            ),
+        },
+    }
 
 
 DEBUG = env.bool("DEBUG", default=False)
@@ -151,6 +186,12 @@ VENDOR = BASE_DIR / "vendor"  # hls.js, which make installs where there is npm
 STATICFILES_DIRS = [VENDOR] if VENDOR.is_dir() else []
 
 MEDIA_ROOT = env.path("MEDIA_ROOT", default=str(BASE_DIR / "media"))()
+STORAGES: dict[str, dict[str, Any]] = {
+    "default": {"BACKEND": "django.core.files.storage.FileSystemStorage"},
+    "staticfiles": {"BACKEND": "django.contrib.staticfiles.storage.StaticFilesStorage"},
+}
+if S3_BUCKET := env.str("S3_BUCKET", default=""):
+    STORAGES["s3"] = s3_storage(S3_BUCKET)
 
 
 def from_environment(prefix: str) -> dict[str, str]:

@@ -9,7 +9,7 @@ from typing import Any
 
 from django.db.models import Exists, OuterRef
 
-from videos import conf, manifests, storage
+from videos import conf, keeping, manifests, storage
 from videos.media.plan import EncodePlan
 from videos.models import QualityStatus, Subtitle, Transcode, TranscodeStatus
 from videos.progress import plan_of
@@ -77,6 +77,6 @@ def _transcode(payload: Payload) -> Transcode | None:
 
 
 def _verdict(transcode: Transcode, name: str, plan: EncodePlan, parts: list[str]) -> bool | None:
-    if manifests.intact(storage.generation(transcode), name, plan=plan.digest(), parts=parts):
+    if keeping.intact(storage.generation(transcode), name, plan=plan.digest(), parts=parts):
         return True
     return False if transcode.is_active else None

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 from jobs import PermanentFailure
-from videos import encoding, manifests
+from videos import encoding, keeping, manifests
 from videos.manifests import Manifest
 from videos.media import finish, playlists, webvtt
 from videos.media.encode import Written
@@ -27,13 +27,14 @@ class Assembly:
 
 def assemble(bench: Workbench) -> Assembly:
     """Write the playlists of everything that has been encoded."""
+    bench.gather()
     assembly = settle(bench)
-    finish.write_playlists(
-        assembly.plan,
-        bench.generation,
-        qualities=assembly.qualities,
-        captions=_write_captions(bench, assembly.plan),
+    captions = _write_captions(bench, assembly.plan)
+    written = finish.write_playlists(
+        assembly.plan, bench.generation, qualities=assembly.qualities, captions=captions
     )
+    listed = [bench.generation / one.uri for one in captions]
+    keeping.keep([*(path.with_suffix(".vtt") for path in listed), *listed, *written])
     return assembly
 
 

@@ -39,6 +39,9 @@ class Bench(ABC):
     @abstractmethod
     def source(self) -> Path: ...
 
+    def has_source(self) -> bool:
+        return self.source.is_file()
+
     @property
     @abstractmethod
     def plan(self) -> EncodePlan: ...
@@ -113,7 +116,7 @@ class Watch:
 @contextlib.contextmanager
 def clear_errors(bench: Bench) -> Iterator[None]:
     """Errors of the media layer, turned into what the queue understands and people can act on."""
-    if not bench.source.is_file():
+    if not bench.has_source():
         raise _source_gone(bench)
     bench.refuse_changed_source()
     try:
@@ -132,7 +135,7 @@ def clear_errors(bench: Bench) -> Iterator[None]:
     except FfmpegFailed as error:
         if "No space left on device" in error.stderr:
             raise DiskFull(bench.generation) from error
-        if not bench.source.is_file():
+        if not bench.has_source():
             raise _source_gone(bench) from error
         bench.refuse_changed_source()
         raise

@@ -6,10 +6,12 @@ from typing import Any
 
 from django.conf import settings
 from django.core.checks import CheckMessage, Error, register
+from django.core.exceptions import ImproperlyConfigured
+from django.core.files.storage import InvalidStorageError
 from django.db import router
 
 from jobs import database
-from videos import conf, pipeline
+from videos import conf, depot, pipeline
 
 
 @register()
@@ -17,6 +19,27 @@ def check_settings(**kwargs: Any) -> list[CheckMessage]:
     return [
         Error(problem, hint="See videos/conf.py for every setting and its default.", id="videos.E001")
         for problem in conf.find_problems(getattr(settings, "VIDEOS", {}))
+    ]
+
+
+@register()
+def check_storage(**kwargs: Any) -> list[CheckMessage]:
+    """Private videos in a storage that anybody may read would be nobody's."""
+    alias = getattr(settings, "VIDEOS", {}).get("STORAGE", depot.LOCAL)
+    if alias == depot.LOCAL or conf.find_problems(getattr(settings, "VIDEOS", {})):
+        return []
+    try:
+        kept = depot.current()
+        problems = kept.problems() if kept else []
+    except (ImportError, InvalidStorageError, ImproperlyConfigured) as error:
+        problems = [str(error)]
+    return [
+        Error(
+            f"The storage {alias!r} cannot keep the videos: {problem}",
+            hint="See docs/storage.md.",
+            id="videos.E004",
+        )
+        for problem in problems
     ]
 
 

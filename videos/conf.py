@@ -25,6 +25,12 @@ PRESETS = ("ultrafast", "superfast", "veryfast", "faster", "fast", "medium", "sl
 @dataclass(frozen=True)
 class VideosSettings:
     root: str = text("", "the folder that holds every file of every video; empty: MEDIA_ROOT/videos")
+    storage: str = text(
+        "local", "what keeps the files: local, the folder ROOT; or a name in STORAGES, see docs/storage.md"
+    )
+    signed_url_expiry: timedelta = duration(
+        "5m", "how long a signed address of a file is valid, where a storage has such"
+    )
     upload_max_bytes: int = number(100 * 10**9, "the largest upload")
     upload_rate: int = number(120, "uploads that one user may begin per minute")
     upload_quota_bytes: int = number(
@@ -110,6 +116,11 @@ def _contradictions(settings: VideosSettings) -> list[str]:
         problems.append("VIDEOS['ROOT'] is empty and there is no MEDIA_ROOT; set one of them to a folder.")
     if settings.root and not Path(settings.root).is_absolute():
         problems.append(f"VIDEOS['ROOT'] must be an absolute path, not {settings.root!r}.")
+    if settings.storage != "local" and settings.storage not in django_settings.STORAGES:
+        problems.append(
+            f"VIDEOS['STORAGE'] is {settings.storage!r}; use local, or a name in STORAGES "
+            f"({', '.join(sorted(django_settings.STORAGES))})."
+        )
     if settings.ffmpeg and not Path(settings.ffmpeg).is_file():
         problems.append(f"VIDEOS['FFMPEG']: there is no file {settings.ffmpeg}.")
     if settings.transcriber == "whisper" or settings.whisper_model:

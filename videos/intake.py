@@ -12,6 +12,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import hashlib
+import logging
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -24,7 +25,8 @@ from django.utils.text import slugify
 from jobs import database
 from jobs.payloads import storable
 from jobs.ulid import new_ulid
-from videos import conf, pipeline, storage
+from videos import conf, depot, pipeline, storage
+from videos.depot import StorageDown, StorageRefused
 from videos.exceptions import NotNow, UploadRefused
 from videos.local_files import open_file
 from videos.media.examine import examine
@@ -34,9 +36,12 @@ from videos.media.source import SourceInfo
 from videos.models import Channel, Transcode, Video, Visibility
 from videos.subtitling import Captions, one_per_language, store_captions
 
+log = logging.getLogger("videos")
+
 BLOCK = 1 << 20
 LONGEST_NAME = 300
 ADDRESSES_TRIED = 1000
+AWAY = "The storage of the videos cannot take the file now; try again later."
 NO_ROOM = "There is no room left to store the file; try again later."
 
 
@@ -221,11 +226,48 @@ def admit(upload: Upload, wanted: Wanted, *, note: Callable[[Video], None] = lam
         info = examine(upload.path, limits=conf.current().limits)
     except NotPlayable as refusal:
         raise UploadRefused(refusal.reason) from refusal
-    return database.when_unlocked(lambda: _store(upload, wanted, info, note))
+    if depot.current() is None:
+        return database.when_unlocked(lambda: _store(new_ulid(), upload, wanted, info, note))
+    with _kept(upload) as video_id:
+        video = database.when_unlocked(lambda: _store(video_id, upload, wanted, info, note))
+        if video.pk != video_id:
+            _withdraw(video_id)
+    return video
 
 
-def _store(upload: Upload, wanted: Wanted, info: SourceInfo, note: Callable[[Video], None]) -> Video:
-    video_id = new_ulid()
+@contextlib.contextmanager
+def _kept(upload: Upload) -> Iterator[str]:
+    """The source in the storage, under the id of a video to be; it goes again if there will be none. Before the
+    transaction, for it may take long."""
+    kept, video_id = depot.current(), new_ulid()
+    assert kept is not None
+    try:
+        kept.put(upload.path, _source_of(video_id, upload))
+        yield video_id
+    except BaseException as error:
+        _withdraw(video_id)
+        if isinstance(error, StorageDown | StorageRefused):
+            log.error("%s", error)
+            raise NotNow(AWAY) from error
+        raise
+
+
+def _withdraw(video_id: str) -> None:
+    try:
+        depot.remove(storage.video_folder(video_id))
+    except (StorageDown, StorageRefused) as error:
+        log.warning(
+            "the upload %s stays in the storage; `manage.py videos orphans` removes it: %s", video_id, error
+        )
+
+
+def _source_of(video_id: str, upload: Upload) -> Path:
+    return storage.video_folder(video_id) / "source" / upload.path.name
+
+
+def _store(
+    video_id: str, upload: Upload, wanted: Wanted, info: SourceInfo, note: Callable[[Video], None]
+) -> Video:
     folder = storage.video_folder(video_id)
     try:
         with database.atomic():
@@ -236,8 +278,9 @@ def _store(upload: Upload, wanted: Wanted, info: SourceInfo, note: Callable[[Vid
                 note(existing)
                 return existing
             video = _create(video_id, upload, wanted, info)
-            (folder / "source").mkdir(parents=True)
-            _move(upload.path, storage.source(video))
+            if depot.current() is None:
+                (folder / "source").mkdir(parents=True)
+                _move(upload.path, storage.source(video))
             transcode = Transcode.objects.create(
                 video=video, number=1, requested_qualities=list(wanted.qualities)
             )
@@ -260,7 +303,7 @@ def _move(path: Path, target: Path) -> None:
 
 def _take_back(folder: Path, upload: Upload) -> None:
     """The transaction failed: the file is an upload again, which another attempt (or nobody) makes a video of."""
-    moved = folder / "source" / upload.path.name
+    moved = _source_of(folder.name, upload)
     if moved.exists() and upload.path.parent.exists():
         moved.rename(upload.path)
     storage.remove(folder)

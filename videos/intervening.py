@@ -15,7 +15,8 @@ from django.db.models.functions import Now
 
 from jobs import database, lifecycle
 from jobs.models import Job, Status
-from videos import conf, generations, intake, removal, storage
+from videos import conf, depot, generations, intake, removal, storage
+from videos.depot import StorageDown, StorageRefused
 from videos.exceptions import ActionRefused, AlreadyTranscoding
 from videos.models import (
     QualityStatus,
@@ -160,7 +161,11 @@ def _can_go_on(transcode: Transcode) -> bool:
 
 
 def _refuse_without_source(video: Video) -> None:
-    if not storage.source(video).is_file():
+    try:
+        size = depot.size_of(storage.source(video))
+    except (StorageDown, StorageRefused) as error:
+        raise ActionRefused(f"{error} Try again later.") from error
+    if size is None:
         raise ActionRefused(
             f"The source of {video.title!r} is gone ({storage.source(video)}); put it back first."
         )

@@ -17,6 +17,7 @@ from videos import (
     conf,
     encoding,
     following,
+    keeping,
     manifests,
     pipeline,
     publishing,
@@ -120,11 +121,12 @@ def _bench_here_or_far(job: JobContext, transcode_id: int) -> Bench:
 def thumbnail(job: JobContext, transcode_id: int) -> None:
     """The poster and the storyboard, from keyframes that are encoded already."""
     bench = open_bench(job, transcode_id)
+    bench.gather()
     watch = bench.watch(total=1, step="thumbnails")
     with clear_errors(bench):
         made = thumbnails.make(assembling.decoded_plan(bench), bench.generation, stop=watch.stop)
         manifest = Manifest(plan=bench.plan.digest(), files=(made.poster, made.storyboard, *made.sheets))
-        manifests.write(bench.generation, manifests.THUMBNAIL, manifest)
+        bench.commit(manifests.THUMBNAIL, manifest)
 
 
 def _if_text(plan: EncodePlan, transcode: Transcode) -> Iterable[Unit]:
@@ -196,6 +198,7 @@ def remove_files(job: JobContext, video_id: str, number: int | None = None) -> d
         removal.remove_video(video_id)
     else:
         removal.remove_generation(video_id, number)
+    keeping.tidy()
     return {}
 
 

@@ -81,8 +81,15 @@ def write(generation: Path, name: str, manifest: Manifest) -> None:
 def read(generation: Path, name: str) -> Manifest | None:
     """The manifest, or None when there is none that can be read."""
     try:
-        return serial.from_json(Manifest, json.loads((generation / address(name)).read_bytes()))
-    except (OSError, ValueError, KeyError, TypeError):
+        return parse((generation / address(name)).read_bytes())
+    except OSError:
+        return None
+
+
+def parse(data: bytes) -> Manifest | None:
+    try:
+        return serial.from_json(Manifest, json.loads(data))
+    except (ValueError, KeyError, TypeError):
         return None
 
 

@@ -14,10 +14,11 @@ from django.db.models.functions import Coalesce, Now
 
 from jobs import JobContext, PermanentFailure, database, lifecycle
 from jobs.lifecycle.leases import lock_leased
-from videos import assembling, conf, removal
+from videos import assembling, conf, depot, removal
 from videos.assembling import Assembly
 from videos.media import finish, verify
 from videos.media.encode import Written
+from videos.media.exceptions import ChunkRefused
 from videos.models import (
     Rendition,
     RenditionKind,
@@ -33,12 +34,14 @@ log = logging.getLogger("videos")
 
 def publish(bench: Workbench) -> None:
     """Verify what is on disk, byte for byte and against the plan; then swap."""
+    bench.gather()
     assembly = Assembly(assembling.published_plan(bench.transcode), bench.qualities())
     files = list(assembling.files_of(bench, assembly))
     verify.verify(assembly.plan, bench.generation, files=files, qualities=assembly.qualities)
     bench.job.progress(90, step="verified")
     renditions = list(_renditions(bench, assembly, files))
     _tidy(bench)
+    _refuse_unkept(bench, files, renditions)
     _swap(bench.job, bench.transcode, assembly, renditions)
 
 
@@ -131,6 +134,21 @@ def _rendition(
         bytes=sum(size for _, _, size in own),
         sha256=hashlib.sha256("".join(checksum for _, checksum, _ in own).encode()).hexdigest(),
     )
+
+
+def _refuse_unkept(bench: Workbench, files: list[Written], renditions: list[Rendition]) -> None:
+    """What was verified here is what the storage has, where one keeps the videos."""
+    if depot.current() is None:
+        return
+    wanted = {file.name: file.size for file in files}
+    for name in (finish.MASTER, *(rendition.playlist for rendition in renditions)):
+        wanted[name] = (bench.generation / name).stat().st_size
+    there = depot.sizes(bench.generation)
+    lacking = sorted(name for name, size in wanted.items() if there.get(name) != size)
+    if lacking:
+        raise ChunkRefused(
+            f"The storage lacks {lacking[0]}; `manage.py reconcile` queues again what makes it."
+        )
 
 
 def _tidy(bench: Workbench) -> None:

@@ -8,7 +8,6 @@ folders that belong to nobody.
 from __future__ import annotations
 
 import logging
-import os
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -17,10 +16,13 @@ from pathlib import Path
 from typing import Any
 
 from django.db.models import F
+from django.utils import timezone
 
 from jobs import database
 from jobs.reconcile import Finding, also_repairs
-from videos import intervening, storage, toolchains
+from jobs.ulid import is_ulid
+from videos import depot, intervening, keeping, storage, toolchains
+from videos.depot import Depot
 from videos.exceptions import VideosError
 from videos.media.encoders import SOFTWARE
 from videos.media.finish import MASTER
@@ -36,6 +38,7 @@ SETTLED = timedelta(hours=1)
 @also_repairs
 def repair_videos(dry_run: bool) -> list[Finding]:
     if not dry_run:
+        keeping.tidy()
         for transcode in Transcode.objects.active().exclude(encoder=SOFTWARE).defer("plan"):
             toolchains.watch(transcode)  # should whoever did it have failed
         for upload_id in uploads.expired():
@@ -55,7 +58,7 @@ def _ready_without_files(dry_run: bool) -> Iterator[Finding]:
         video, gap = transcode.video, what_is_missing(transcode)
         if not gap or video.transcodes.active().exists():
             continue
-        if not storage.source(video).is_file():
+        if depot.size_of(storage.source(video)) is None:
             log.error("video %s: %s, and its source is gone too; restore both from a backup", video.pk, gap)
         elif dry_run or _encode_again(transcode, gap):
             yield Finding(video.pk, "video", VideoStatus.READY, VideoStatus.PENDING, gap)
@@ -91,26 +94,21 @@ def _published_but_not_ready(dry_run: bool) -> Iterator[Finding]:
 
 def what_is_missing(transcode: Transcode) -> str:
     """What a published generation lacks, in words; empty when all is there. Counts and sizes, no checksums."""
-    folder = storage.generation(transcode)
-    if not (folder / MASTER).is_file():
+    there = depot.sizes(storage.generation(transcode))
+    if MASTER not in there:
         return f"{MASTER} is missing"
     for rendition in transcode.renditions.all():
-        media = [entry for entry in _files(folder / rendition.name) if entry.name.endswith((".m4s", ".mp4"))]
-        if not (folder / rendition.playlist).is_file():
+        own = f"{rendition.name}/"
+        media = [
+            size for name, size in there.items() if name.startswith(own) and name.endswith(keeping.MEDIA)
+        ]
+        if rendition.playlist not in there:
             return f"{rendition.playlist} is missing"
         if len(media) < rendition.segments + 1:
             return f"{rendition.name} has {len(media)} of {rendition.segments + 1} files"
-        if sum(entry.stat().st_size for entry in media) < rendition.bytes:
+        if sum(media) < rendition.bytes:
             return f"{rendition.name} has lost some of its {rendition.bytes:,} bytes"
     return ""
-
-
-def _files(folder: Path) -> list[os.DirEntry[str]]:
-    try:
-        with os.scandir(folder) as entries:
-            return [entry for entry in entries if entry.is_file()]
-    except OSError:
-        return []
 
 
 # -- folders that belong to nobody -----------------------------------------------------------------------------------
@@ -130,20 +128,34 @@ def find_orphans() -> Iterator[Orphan]:
     for upload in storage.uploads_on_disk():
         if _is_settled(upload) and not ResumableUpload.objects.filter(pk=upload.name).exists():
             yield Orphan(upload, "an upload that was never finished")
-    for video_id in storage.videos_on_disk():
+    kept = depot.current()
+    for video_id in storage.videos_on_disk() if kept is None else _videos_in(kept):
         folder = storage.video_folder(video_id)
         if not Video.objects.filter(pk=video_id).exists():
             if _is_settled(folder):
                 yield Orphan(folder, "there is no such video")
             continue
         known = dict(Transcode.objects.filter(video=video_id).values_list("number", "files_removed_at"))
-        for number, generation in storage.generations_on_disk(video_id).items():
+        generations = (
+            storage.generations_on_disk(video_id)
+            if kept is None
+            else storage.generations_among(kept.folders(folder))
+        )
+        for number, generation in generations.items():
             if number not in known:
                 yield Orphan(generation, "the video has no such generation")
             elif known[number] is not None:
                 yield Orphan(generation, "the generation was removed")
 
 
+def _videos_in(kept: Depot) -> list[str]:
+    return [folder.name for folder in kept.folders(storage.videos_folder()) if is_ulid(folder.name)]
+
+
 def _is_settled(folder: Path) -> bool:
+    kept = depot.current()
+    if kept is not None and storage.videos_folder() in folder.parents:
+        changed = kept.changed(folder)
+        return changed is None or timezone.now() - changed > SETTLED
     newest = max(path.stat().st_mtime for path in (folder, *folder.rglob("*")))
     return time.time() - newest > SETTLED.total_seconds()

@@ -15,7 +15,8 @@ from jobs import PermanentFailure
 from jobs.lifecycle import FailureReport
 from jobs.payloads import storable
 from jobs.remote_work import FileRefused, RemoteJob, RemoteWork, SourceFile
-from videos import conf, manifests, reusing, storage, toolchains
+from videos import conf, depot, keeping, manifests, reusing, storage, toolchains
+from videos.depot import Depot
 from videos.manifests import Manifest
 from videos.media import serial
 from videos.media.encode import INIT, Written
@@ -44,7 +45,7 @@ class EncodedElsewhere(RemoteWork):
             toolchains.go_elsewhere(transcode, job.lease, job.type, pin=pin, has=job.worker.capabilities)
         expected = self._expected(plan, job)
         digest = plan.digest()
-        there = manifests.intact(storage.generation(transcode), expected.manifest, plan=digest, parts=())
+        there = keeping.intact(storage.generation(transcode), expected.manifest, plan=digest, parts=())
         there = there or reusing.take_over(transcode, expected.manifest, plan=digest)
         return {
             "plan": plan.to_json(),
@@ -56,7 +57,8 @@ class EncodedElsewhere(RemoteWork):
 
     def source(self, job: RemoteJob) -> SourceFile:
         video = _open(job)[0].video
-        path = storage.source(video)
+        keeping.tidy()
+        path = keeping.fetch_source(video)
         if not path.is_file():
             raise PermanentFailure(
                 f"The source is gone: there is no file {path}. Put it back; then retry the video."
@@ -84,18 +86,21 @@ class EncodedElsewhere(RemoteWork):
             expected.check_content(name, path)
             _refuse_other_init(name, path, generation)
             return
-        for file in expected.read_manifest(path).files:
-            if not (manifests.matches(staged, file) or manifests.matches(generation, file)):
+        manifest = expected.read_manifest(path)
+        for file in manifest.files:
+            if not (manifests.matches(staged, file) or _is_kept(generation, file)):
                 raise FileRefused(
                     f"{name} lists {file.name}, which has not arrived with this size and checksum."
                 )
             if (staged / file.name).exists():
                 _refuse_other_init(file.name, staged / file.name, generation)
+        if (kept := depot.current()) is not None:
+            _send(kept, expected, manifest, staged, generation)
 
     def stored(self, job: RemoteJob, name: str, staged: Path) -> None:
         transcode, plan = _open(job)
         expected = self._expected(plan, job)
-        if name == expected.address:
+        if name == expected.address and depot.current() is None:
             _commit(expected, expected.read_manifest(staged / name), staged, storage.generation(transcode))
 
     # -- the end -------------------------------------------------------------------------------------------------------
@@ -105,13 +110,13 @@ class EncodedElsewhere(RemoteWork):
         if self._picture:
             _note_failed(transcode, plan, result)
         expected, generation = self._expected(plan, job), storage.generation(transcode)
-        manifest = manifests.read(generation, expected.manifest)
+        manifest = keeping.read_manifest(generation, expected.manifest)
         if manifest is None or manifest.plan not in _digests(transcode, plan):
             raise FileRefused(f"{expected.address} has not arrived.")
         missing = set(_wanted(transcode, plan) if self._picture else expected.folders) - set(manifest.parts)
         if missing:
             raise FileRefused(f"{', '.join(sorted(missing))} has not arrived.")
-        if not manifests.complete(generation, manifest.files):
+        if not keeping.complete(generation, manifest.files):
             raise FileRefused(f"Files that {expected.address} lists are missing.")
 
     def failed(self, job: RemoteJob, failure: FailureReport) -> None:
@@ -177,18 +182,40 @@ def _note_failed(transcode: Transcode, plan: EncodePlan, result: Any) -> None:
 
 def _refuse_other_init(name: str, path: Path, generation: Path) -> None:
     """All chunks of a quality share one initialisation segment; two that differ cannot be played together."""
-    there = generation / name
-    if name.endswith(f"/{INIT}") and there.exists() and there.read_bytes() != path.read_bytes():
+    if name.endswith(f"/{INIT}") and keeping.read(generation / name) not in (None, path.read_bytes()):
         raise FileRefused(f"{name} differs from the one that other chunks of this plan have.")
+
+
+def _is_kept(generation: Path, file: Written) -> bool:
+    """In a storage by its size: publishing compares the bytes."""
+    if depot.current() is None:
+        return manifests.matches(generation, file)
+    return depot.size_of(generation / file.name) == file.size
+
+
+def _with_what_is_there(expected: Expected, manifest: Manifest, generation: Path) -> Manifest:
+    before = keeping.read_manifest(generation, expected.manifest)
+    if before is None or before.plan != manifest.plan or not keeping.complete(generation, before.files):
+        return manifest
+    if set(before.parts) - set(manifest.parts) and before.frames != manifest.frames:
+        raise FileRefused(f"{expected.address}: other parts of this job have {before.frames:,} frames.")
+    return before.with_part(manifest)
+
+
+def _send(kept: Depot, expected: Expected, manifest: Manifest, staged: Path, generation: Path) -> None:
+    """The files to the storage, then the manifest: too slow for the lock of the lease, so just before it is taken. A
+    worker that loses the job at this moment has sent what the next one will: the plan decides about every byte."""
+    manifest = _with_what_is_there(expected, manifest, generation)
+    for file in manifest.files:
+        if (staged / file.name).exists():
+            kept.put(staged / file.name, generation / file.name)
+    manifests.write(generation, expected.manifest, manifest)
+    kept.put(generation / expected.address)
 
 
 def _commit(expected: Expected, manifest: Manifest, staged: Path, generation: Path) -> None:
     """Move the files, then write the manifest: whatever happens in between, what counts is whole."""
-    before = manifests.read(generation, expected.manifest)
-    if before is not None and before.plan == manifest.plan and manifests.complete(generation, before.files):
-        if set(before.parts) - set(manifest.parts) and before.frames != manifest.frames:
-            raise FileRefused(f"{expected.address}: other parts of this job have {before.frames:,} frames.")
-        manifest = before.with_part(manifest)
+    manifest = _with_what_is_there(expected, manifest, generation)
     for file in manifest.files:
         if (staged / file.name).exists():
             _move(file, staged, generation)

@@ -8,7 +8,7 @@ from django.db.models.functions import Now
 
 from jobs import PermanentFailure, RetryLater, database, enqueue, lifecycle
 from jobs.models import Job
-from videos import conf, storage
+from videos import conf, depot, storage
 from videos.models import Transcode, TranscodeStatus, Video
 
 REMOVABLE = (TranscodeStatus.RETIRED, TranscodeStatus.FAILED, TranscodeStatus.CANCELLED)
@@ -49,13 +49,13 @@ def remove_generation(video_id: str, number: int) -> None:
             Transcode.objects.filter(pk=transcode.pk).update(files_removed_at=Now())
     if transcode is not None:
         _stop_writers(transcode)
-    storage.remove(storage.generation_folder(video_id, number))
+    depot.remove(storage.generation_folder(video_id, number))
 
 
 def remove_video(video_id: str) -> None:
     if Video.objects.filter(pk=video_id).exists():
         raise PermanentFailure(f"The video {video_id} still exists; purge it, and its files go with it.")
-    storage.remove(storage.video_folder(video_id))
+    depot.remove(storage.video_folder(video_id))
 
 
 def _may_go(transcode: Transcode) -> bool:

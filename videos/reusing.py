@@ -11,7 +11,7 @@ import shutil
 import threading
 from pathlib import Path
 
-from videos import manifests, storage
+from videos import depot, keeping, manifests, storage
 from videos.manifests import Manifest
 from videos.models import Transcode
 
@@ -22,6 +22,8 @@ def take_over(transcode: Transcode, name: str, *, plan: str) -> Manifest | None:
         return None
     here = storage.generation(transcode)
     older = storage.generation_folder(transcode.video_id, transcode.based_on)
+    if depot.current() is not None:
+        return keeping.take_over(older, here, name, plan=plan)
     manifest = manifests.intact(older, name, plan=plan, parts=())
     if manifest is None:
         return None

@@ -5,13 +5,16 @@ ROOT/work/                              temporary files of running jobs
 ROOT/<video>/source/<name>              what was uploaded; never changed
 ROOT/<video>/g<number>/                 one generation:
     master.m3u8  poster.jpg  …          what media/ writes, see docs/pipeline.md
+
+Where a storage keeps the videos (depot.py), they have these names there, and ROOT/cache/<video>/ is what this machine
+works on.
 """
 
 from __future__ import annotations
 
 import re
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from jobs.ulid import is_ulid
@@ -41,7 +44,18 @@ def workplace() -> Path:
 
 
 def video_folder(video_id: str) -> Path:
-    return root() / _checked(video_id)
+    return videos_folder() / _checked(video_id)
+
+
+def videos_folder() -> Path:
+    """The folder of the videos on this machine."""
+    settings = conf.current()
+    return settings.folder if settings.storage == "local" else settings.folder / "cache"
+
+
+def name_below(path: Path) -> str:
+    """The name of a video's file where a storage keeps it."""
+    return path.relative_to(videos_folder()).as_posix()
 
 
 def source(video: Video) -> Path:
@@ -76,16 +90,16 @@ def safe_name(name: str) -> str:
 
 def generations_on_disk(video_id: str) -> dict[int, Path]:
     """The folders of generations that exist, by number."""
-    return {
-        int(match[1]): folder
-        for folder in _folders(video_folder(video_id))
-        if (match := _GENERATION.fullmatch(folder.name))
-    }
+    return generations_among(_folders(video_folder(video_id)))
+
+
+def generations_among(folders: Iterable[Path]) -> dict[int, Path]:
+    return {int(match[1]): folder for folder in folders if (match := _GENERATION.fullmatch(folder.name))}
 
 
 def videos_on_disk() -> Iterator[str]:
     """The ids of the videos that have a folder."""
-    return (folder.name for folder in _folders(root()) if is_ulid(folder.name))
+    return (folder.name for folder in _folders(videos_folder()) if is_ulid(folder.name))
 
 
 def uploads_on_disk() -> Iterator[Path]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from typing import Any
 
 from django.core.paginator import Paginator
@@ -11,10 +12,13 @@ from django.urls import NoReverseMatch, reverse
 from django.views.decorators.http import require_safe
 
 from jobs import live
-from videos import live_topics, serving, storage
+from videos import conf, depot, live_topics, serving, storage
 from videos.access import may_edit, may_view, may_watch
+from videos.depot import StorageDown, StorageRefused
 from videos.models import Channel, Subtitle, Transcode, Video, Visibility
 from videos.page_security import strict_policy
+
+log = logging.getLogger("videos")
 
 SHELF = 24
 """Videos on a page of a channel."""
@@ -79,13 +83,36 @@ def channel(request: HttpRequest, slug: str) -> HttpResponse:
 def media(request: HttpRequest, slug: str, number: int, name: str) -> HttpResponseBase:
     """A file of a published generation, or of one that was published until a moment ago."""
     video = _visible(request, slug)
-    if not Transcode.objects.servable().filter(video=video, number=number).exists():
+    servable = Transcode.objects.servable().filter(video=video, number=number)
+    found = servable.only("published_at", "created_at").first()
+    if found is None:
         raise Http404("There is no such generation.")
     try:
         path = storage.published_file(video.pk, number, name)
     except storage.NoSuchName:
         raise Http404("There is no such file.") from None
-    return serving.serve(request, path, public=video.visibility == Visibility.PUBLIC)
+    public = video.visibility == Visibility.PUBLIC
+    kept = depot.current()
+    if kept is None:
+        return serving.serve(request, path, public=public)
+    seconds = int(conf.current().signed_url_expiry.total_seconds())
+    try:
+        return serving.serve_kept(
+            request,
+            kept,
+            path,
+            published=found.published_at or found.created_at,
+            public=public,
+            seconds=max(1, seconds),
+        )
+    except (StorageDown, StorageRefused) as error:
+        log.error("%s", error)
+        return HttpResponse(
+            "The storage of the videos does not answer; try again soon.",
+            status=503,
+            content_type="text/plain",
+            headers={"Retry-After": "10", "Cache-Control": "no-store"},
+        )
 
 
 @require_safe

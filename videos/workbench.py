@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import NoReturn
 
 from jobs import JobContext, PermanentFailure, database
 from jobs.lifecycle.leases import lock_leased
-from videos import conf, manifests, reusing, storage, toolchains
+from videos import conf, depot, keeping, manifests, reusing, storage, toolchains
 from videos.bench import Bench, DiskFull, Watch, clear_errors
 from videos.manifests import Manifest
 from videos.media.exceptions import MediaError
@@ -27,7 +29,12 @@ class Workbench(Bench):
 
     @property
     def source(self) -> Path:
-        return storage.source(self.transcode.video)
+        """On this machine: fetched, if need be."""
+        return keeping.fetch_source(self.transcode.video, go_on=self._still("fetching the source"))
+
+    def has_source(self) -> bool:
+        path = storage.source(self.transcode.video)
+        return path.is_file() or depot.size_of(path) is not None
 
     @property
     def plan(self) -> EncodePlan:
@@ -43,10 +50,11 @@ class Workbench(Bench):
     def refuse_changed_source(self) -> None:
         uploaded = self.transcode.video.source_bytes
         with contextlib.suppress(FileNotFoundError):  # it was removed; what was open stayed whole
-            size = self.source.stat().st_size
+            source = storage.source(self.transcode.video)
+            size = source.stat().st_size
             if size != uploaded:
                 raise PermanentFailure(
-                    f"The source has changed: {self.source} has {size:,} bytes, and had {uploaded:,} when it was "
+                    f"The source has changed: {source} has {size:,} bytes, and had {uploaded:,} when it was "
                     "uploaded. Put it back as it was; then retry the video."
                 )
 
@@ -65,11 +73,27 @@ class Workbench(Bench):
     def found(self, name: str) -> Manifest | None:
         """In this generation, or taken over from the one that it is based on."""
         plan = self.plan.digest()
-        there = manifests.intact(self.generation, name, plan=plan, parts=())
-        return there or reusing.take_over(self.transcode, name, plan=plan)
+        there = keeping.intact(self.generation, name, plan=plan, parts=())
+        return there or self._unsent(name, plan) or reusing.take_over(self.transcode, name, plan=plan)
+
+    def _unsent(self, name: str, plan: str) -> Manifest | None:
+        """What this machine has made, and could not send because the storage was down."""
+        if depot.current() is None:
+            return None
+        made = manifests.intact(self.generation, name, plan=plan, parts=())
+        if made is not None:
+            self.commit(name, made)
+        return made
 
     def commit(self, name: str, manifest: Manifest) -> None:
-        manifests.write(self.generation, name, manifest)
+        keeping.commit(self.generation, name, manifest, go_on=self._still("storing the files"))
+
+    def gather(self) -> None:
+        """Have all that is made of the generation on this machine."""
+        keeping.gather(self.generation, go_on=self._still("fetching the files"))
+
+    def _still(self, step: str) -> Callable[[], None]:
+        return partial(self.job.still_alive, step=step)
 
     def note_failed_quality(self, quality: str, error: str) -> None:
         """Bound to the lease: a worker that has lost the job says nothing."""
@@ -102,4 +126,5 @@ def open_bench(job: JobContext, transcode_id: int) -> Workbench:
         raise PermanentFailure(
             f"The files of generation {transcode.number} have been removed; retranscode the video."
         )
+    keeping.tidy()
     return Workbench(job, transcode, storage.generation(transcode))

@@ -15,6 +15,7 @@ from pydantic import BaseModel, Field
 
 from jobs.exceptions import (
     InvalidPayload,
+    RetryLater,
     TooManyTries,
     TransitionRefused,
     UnknownWorker,
@@ -90,6 +91,10 @@ def _meaning_anywhere(error: Exception, log: logging.Logger) -> Refusal:
         return error.__cause__
     if isinstance(error, HttpError):
         return Refusal(error.status_code, "refused", str(error))
+    if isinstance(error, RetryLater):
+        log.warning("a request is put off: %s", error)
+        wait = {"Retry-After": str(max(1, round(error.delay.total_seconds())))}
+        return Refusal(503, "later", str(error), headers=wait)
     if isinstance(error, InterfaceError | OperationalError):
         log.warning("the database refused a request: %s", str(error).strip())
         return UNAVAILABLE

@@ -120,6 +120,7 @@ class Notifications(RunningJobs):
     def open(self) -> None:
         from jobs.wakeup.postgres import CHANNEL as NEW_JOBS
 
+        database.leave_pool()
         wrapper = database.connection()
         wrapper.ensure_connection()
         wrapper.connection.add_notify_handler(self._hear)

@@ -62,6 +62,7 @@ class PostgresEar:
             wait = min(_RECONNECT_CAP, wait * 2)
 
     def _connect(self) -> Any:
+        database.leave_pool()
         wrapper = database.connection()
         wrapper.ensure_connection()
         with wrapper.cursor() as cursor:

@@ -79,11 +79,13 @@ def _run(orders_fd: int, reports_fd: int) -> None:
     message = json.loads(orders.readline())
     django.setup()
 
+    from jobs import database
     from jobs.lifecycle.running import ProgressReport
     from jobs.worker.context import JobContext
     from jobs.worker.handling import run_handler
     from jobs.worker.isolation import job_from_json, outcome_to_json, send
 
+    database.never_pool()
     claimed = job_from_json(message)
     _limit_memory(claimed.type)
     write_lock = threading.Lock()

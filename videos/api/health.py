@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 import os
+import time
 from datetime import timedelta
 from typing import Any
 
@@ -13,15 +15,18 @@ from ninja import Router, Status
 
 from jobs import database
 from jobs.refusal import Refusal
-from videos import conf, storage
+from videos import conf, depot, storage
 from videos.access import VIEW
 from videos.api.schemas import Counts, Health, Processing, Storage
+from videos.depot import Depot, StorageDown, StorageRefused
 from videos.identity import identify
 from videos.models import ResumableUpload, Transcode, TranscodeStatus, Video, VideoStatus
 
 router = Router(tags=["health"])
 
 DAY = timedelta(days=1)
+REMEMBERED = 10.0
+"""Seconds for which a process remembers whether the storage answers."""
 
 
 @router.get(
@@ -32,9 +37,10 @@ DAY = timedelta(days=1)
     operation_id="videos_health",
 )
 def health(request: HttpRequest) -> Status[Health]:
-    """Asks the database and the disk; everybody may ask, numbers are told to staff who may see videos."""
+    """Asks the database, the disk and the storage; everybody may ask, numbers are told to staff who may see videos."""
     reasons: list[str] = []
     room = _storage(reasons)
+    _kept_elsewhere(reasons)
     processing = _processing(reasons)
     may_see = processing is not None and _is_staff(request)
     return Status(
@@ -63,6 +69,22 @@ def _storage(reasons: list[str]) -> Storage | None:
     if free < conf.current().min_free_bytes:
         reasons.append("There is too little room left for videos.")
     return Storage(free_bytes=free, total_bytes=total)
+
+
+def _kept_elsewhere(reasons: list[str]) -> None:
+    """Not more than once in a while: everybody may ask, and a bucket has its price."""
+    kept = depot.current()
+    if kept is not None and not _answers(kept, int(time.monotonic() / REMEMBERED)):
+        reasons.append("The storage of the videos does not answer.")
+
+
+@functools.lru_cache(maxsize=1)
+def _answers(kept: Depot, moment: int) -> bool:
+    try:
+        kept.size(storage.videos_folder() / "health")
+    except (StorageDown, StorageRefused):
+        return False
+    return True
 
 
 def _processing(reasons: list[str]) -> Processing | None:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from django.db.models import F
 
 from jobs.invariants import rule
-from videos import storage
+from videos import depot, storage
 from videos.models import Transcode, Video, VideoStatus
 from videos.reconciling import what_is_missing
 
@@ -16,7 +16,7 @@ from videos.reconciling import what_is_missing
 def _sources() -> Iterator[str]:
     for video in Video.objects.order_by("pk").iterator():
         source = storage.source(video)
-        size = source.stat().st_size if source.is_file() else None
+        size = depot.size_of(source)
         if size != video.source_bytes and Video.objects.filter(pk=video.pk).exists():
             yield f"{source} " + ("is missing" if size is None else f"has {size:,} bytes")
 

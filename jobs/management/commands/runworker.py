@@ -8,7 +8,7 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
-from jobs import wakeup
+from jobs import database, wakeup
 from jobs.exceptions import WorkerRefused
 from jobs.worker.arguments import add_arguments, options_of, positive, show_log, unknown_type
 from jobs.worker.loop import WorkerLoop
@@ -77,6 +77,7 @@ exit codes: 0 stopped as asked · 1 could not start, or may not go on · 2 wrong
         for name in ("key", "key_file", "register", "folder", "allow_http"):
             if given[name]:
                 raise CommandError(f"--{name.replace('_', '-')} goes with --server.", returncode=2)
+        database.never_pool()
         wakeup.demand()
         processes = given["processes"]
         return supervise(options, processes) if processes > 1 else WorkerLoop(options).run()

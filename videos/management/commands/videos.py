@@ -9,7 +9,7 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from jobs.exceptions import TransitionRefused
-from videos import intervening, storage
+from videos import depot, intervening
 from videos.exceptions import VideosError
 from videos.models import Video
 from videos.reconciling import find_orphans
@@ -79,6 +79,6 @@ exit codes: 0 done · 1 a video could not be changed (the others were) · 2 wron
         for orphan in found:
             self.stdout.write(str(orphan))
             if remove:
-                storage.remove(orphan.path)
+                depot.remove(orphan.path)
         verb = "removed" if remove else "found; --remove removes them"
         self.stdout.write(f"{len(found)} folder(s) {verb}." if found else "Every folder belongs to a video.")
