@@ -1,7 +1,7 @@
 """A pytest plugin: gives the suite its database, before Django reads its settings.
 
 `--database=postgresql` starts a server of its own, or takes the one that DATABASE_URL names;
-`--database=sqlite` uses a file in a temporary folder.
+`--database=sqlite` uses a file in a temporary folder. With `-n`, each of pytest's processes has one of its own.
 """
 
 import os
@@ -31,6 +31,8 @@ def pytest_load_initial_conftests(early_config: pytest.Config) -> None:
     options = early_config.known_args_namespace
     if options.help or options.version:
         return
+    if getattr(options, "numprocesses", None) and "PYTEST_XDIST_WORKER" not in os.environ:
+        return  # the tests run in other processes, each with a database of its own
     # SIGTERM ends the run as Ctrl-C does: fixtures stop the processes they started.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     # What a shell runs in the background ignores Ctrl-C, and the commands that tests start would inherit that.
@@ -46,6 +48,16 @@ def pytest_load_initial_conftests(early_config: pytest.Config) -> None:
         os.environ["DATABASE_URL"] = server.url
 
 
+@pytest.hookimpl(optionalhook=True)  # nox does without pytest-xdist
+def pytest_xdist_auto_num_workers() -> int:
+    """`-n auto`: the tests wait for processes more than they compute."""
+    return min(8, 2 * (os.cpu_count() or 1))
+
+
 def pytest_report_header(config: pytest.Config) -> str:
-    of = "our own server" if server_key in config.stash else os.environ["DATABASE_URL"].rsplit("@", 1)[-1]
+    of = (
+        "our own server"
+        if server_key in config.stash
+        else os.environ.get("DATABASE_URL", "our own").rsplit("@", 1)[-1]
+    )
     return f"database: {config.getoption('--database')} ({of})"
