@@ -4,9 +4,12 @@
 `--database=sqlite` uses a file in a temporary folder. With `-n`, each of pytest's processes has one of its own.
 """
 
+import contextlib
 import os
 import signal
 import tempfile
+from types import FrameType
+from typing import Any
 from urllib.parse import quote
 
 import pytest
@@ -14,6 +17,9 @@ import pytest
 from tests.postgres_server import PostgresServer
 
 server_key = pytest.StashKey[PostgresServer]()
+
+_crew: set[int] = set()
+"""With `-n`: the processes that run the tests."""
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -31,12 +37,15 @@ def pytest_load_initial_conftests(early_config: pytest.Config) -> None:
     options = early_config.known_args_namespace
     if options.help or options.version:
         return
-    if getattr(options, "numprocesses", None) and "PYTEST_XDIST_WORKER" not in os.environ:
-        return  # the tests run in other processes, each with a database of its own
+    is_crew_member = "PYTEST_XDIST_WORKER" in os.environ
+    if is_crew_member:
+        os.setpgrp()  # Ctrl-C reaches it through the first process, once
     # SIGTERM ends the run as Ctrl-C does: fixtures stop the processes they started.
-    signal.signal(signal.SIGTERM, signal.default_int_handler)
     # What a shell runs in the background ignores Ctrl-C, and the commands that tests start would inherit that.
-    signal.signal(signal.SIGINT, signal.default_int_handler)
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, _interrupt)
+    if getattr(options, "numprocesses", None) and not is_crew_member:
+        return  # the tests run in other processes, each with a database of its own
     if options.database == "sqlite":
         folder = tempfile.TemporaryDirectory(prefix="sprocket-sqlite-")
         early_config.add_cleanup(folder.cleanup)
@@ -46,6 +55,23 @@ def pytest_load_initial_conftests(early_config: pytest.Config) -> None:
         early_config.add_cleanup(server.close)
         early_config.stash[server_key] = server
         os.environ["DATABASE_URL"] = server.url
+
+
+def _interrupt(number: int, frame: FrameType | None) -> None:
+    while _crew:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(_crew.pop(), signal.SIGINT)
+    raise KeyboardInterrupt
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_testnodeready(node: Any) -> None:
+    _crew.add(node.gateway._rinfo().pid)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_testnodedown(node: Any) -> None:
+    _crew.discard(node.gateway._rinfo().pid)
 
 
 @pytest.hookimpl(optionalhook=True)  # nox does without pytest-xdist
