@@ -10,7 +10,7 @@ from django.http import HttpRequest, HttpResponse
 
 from jobs import database, live, registry, type_control
 from jobs.admin.table_page import TablePageAdmin, refused
-from jobs.breakers.overview import states_by_type
+from jobs.breakers.overview import read_breakers, states_by_type
 from jobs.dashboard.depth import Count, read_types
 from jobs.models import JobTypeState
 from jobs.registry import JobType
@@ -55,7 +55,7 @@ def read_rows() -> list[Row]:
     pending = read_types(names)
     running = _by_type("status = 'processing'", "worker_id")
     failed = _by_type("status = 'failed'", "id DESC")
-    breakers = states_by_type()
+    breakers = states_by_type(read_breakers(only_rows=True))
     all_failed = sum(failed.values()) < COUNTED
     return [
         Row(
