@@ -18,7 +18,8 @@ DATABASE_POOL          0; how many connections to PostgreSQL a process of the si
 LOG_LEVEL              INFO
 MEDIA_ROOT             where the videos are kept; the folder media in the project by default
 S3_BUCKET              empty; a bucket for the videos, STORAGES["s3"], which VIDEOS_STORAGE=s3 uses (docs/storage.md)
-S3_PREFIX, S3_REGION   empty, us-east-1; the start of every name in it, and where it is
+S3_PREFIX              empty; how the name of everything in it begins
+S3_REGION              us-east-1; where it is
 S3_ENDPOINT_URL        empty: Amazon's; the address of another server that speaks S3
 AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY   for the bucket, unless the machine has a role there
 REDIS_URL, REDIS_POOL_SIZE   become JOBS["REDIS_URL"] and JOBS["REDIS_POOL_SIZE"]

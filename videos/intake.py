@@ -12,7 +12,6 @@ from __future__ import annotations
 import contextlib
 import errno
 import hashlib
-import logging
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -26,7 +25,6 @@ from jobs import database
 from jobs.payloads import storable
 from jobs.ulid import new_ulid
 from videos import conf, depot, pipeline, storage
-from videos.depot import StorageDown, StorageRefused
 from videos.exceptions import NotNow, UploadRefused
 from videos.local_files import open_file
 from videos.media.examine import examine
@@ -34,14 +32,12 @@ from videos.media.exceptions import NotPlayable
 from videos.media.ladder import LADDER
 from videos.media.source import SourceInfo
 from videos.models import Channel, Transcode, Video, Visibility
+from videos.sent_sources import sent_source, withdraw
 from videos.subtitling import Captions, one_per_language, store_captions
-
-log = logging.getLogger("videos")
 
 BLOCK = 1 << 20
 LONGEST_NAME = 300
 ADDRESSES_TRIED = 1000
-AWAY = "The storage of the videos cannot take the file now; try again later."
 NO_ROOM = "There is no room left to store the file; try again later."
 
 
@@ -228,41 +224,11 @@ def admit(upload: Upload, wanted: Wanted, *, note: Callable[[Video], None] = lam
         raise UploadRefused(refusal.reason) from refusal
     if depot.current() is None:
         return database.when_unlocked(lambda: _store(new_ulid(), upload, wanted, info, note))
-    with _kept(upload) as video_id:
+    with sent_source(upload.path) as video_id:
         video = database.when_unlocked(lambda: _store(video_id, upload, wanted, info, note))
         if video.pk != video_id:
-            _withdraw(video_id)
+            withdraw(video_id)
     return video
-
-
-@contextlib.contextmanager
-def _kept(upload: Upload) -> Iterator[str]:
-    """The source in the storage, under the id of a video to be; it goes again if there will be none. Before the
-    transaction, for it may take long."""
-    kept, video_id = depot.current(), new_ulid()
-    assert kept is not None
-    try:
-        kept.put(upload.path, _source_of(video_id, upload))
-        yield video_id
-    except BaseException as error:
-        _withdraw(video_id)
-        if isinstance(error, StorageDown | StorageRefused):
-            log.error("%s", error)
-            raise NotNow(AWAY) from error
-        raise
-
-
-def _withdraw(video_id: str) -> None:
-    try:
-        depot.remove(storage.video_folder(video_id))
-    except (StorageDown, StorageRefused) as error:
-        log.warning(
-            "the upload %s stays in the storage; `manage.py videos orphans` removes it: %s", video_id, error
-        )
-
-
-def _source_of(video_id: str, upload: Upload) -> Path:
-    return storage.video_folder(video_id) / "source" / upload.path.name
 
 
 def _store(
@@ -303,7 +269,7 @@ def _move(path: Path, target: Path) -> None:
 
 def _take_back(folder: Path, upload: Upload) -> None:
     """The transaction failed: the file is an upload again, which another attempt (or nobody) makes a video of."""
-    moved = _source_of(folder.name, upload)
+    moved = folder / "source" / upload.path.name
     if moved.exists() and upload.path.parent.exists():
         moved.rename(upload.path)
     storage.remove(folder)
