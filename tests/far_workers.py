@@ -28,13 +28,24 @@ class Server:
 
     def __init__(self, start: StartManage, environment: dict[str, str]) -> None:
         self.port = free_port()
-        self._process = start(
+        self._start, self._environment = start, environment
+        self._process: ManageProcess
+        self._serve()
+
+    def _serve(self, **settings: str) -> None:
+        self._process = self._start(
             "runserver",
             "--noreload",
             f"127.0.0.1:{self.port}",
-            env=environment | {"DJANGO_SETTINGS_MODULE": "tests.settings", "DEBUG": "true"},
+            env=self._environment | {"DJANGO_SETTINGS_MODULE": "tests.settings", "DEBUG": "true"} | settings,
         )
         wait_until(self._accepts)
+
+    def restart(self, **settings: str) -> None:
+        """On the same port, with these settings besides."""
+        self._process.kill()
+        self._process.wait()
+        self._serve(**settings)
 
     def _accepts(self) -> bool:
         assert self._process.poll() is None, self._process.read_output()

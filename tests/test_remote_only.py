@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
+from django.db.models.functions import Now
 
-from jobs.models import Attempt, Job, Status, Worker, WorkerKind
+from jobs import enqueue, lifecycle
+from jobs.models import Attempt, Job, Outcome, Status, Worker, WorkerKind
+from jobs.ulid import new_ulid
 from tests.conftest import StartManage
 from tests.far_workers import Far, Server, staged
 from tests.media_clips import run_ffmpeg
 from tests.support import wait_until
 from tests.video_site import accept, check_published, clip, current, two_qualities
 from tests.video_workers import has_ended, worker_environment
+from tests.workers import wait_for_status
 from videos import intervening, storage
 from videos.models import SubtitleSource, Video, VideoStatus
 
@@ -27,9 +32,7 @@ def environment(videos_root: Path) -> dict[str, str]:
 
 
 @pytest.fixture
-def far(
-    environment: dict[str, str], start_manage: StartManage, tmp_path: Path, request: pytest.FixtureRequest
-) -> Far:
+def far(environment: dict[str, str], start_manage: StartManage, tmp_path: Path) -> Far:
     server = Server(start_manage, environment)
     far = Far("shed", start_manage, tmp_path / "shed", server.port)
     far.start("--app", "tests.hearing")
@@ -88,13 +91,39 @@ def test_one_far_worker_takes_videos_from_their_upload_to_their_viewers(far: Far
     wait_until(lambda: not storage.video_folder(video.pk).exists(), timeout=60)
 
 
-def test_a_source_with_a_hole_and_one_that_breaks_off_are_published_as_locally(
-    far: Far, tmp_path: Path
+def test_the_site_keeps_house_without_a_local_worker(
+    environment: dict[str, str], start_manage: StartManage, tmp_path: Path
 ) -> None:
-    whole = clip(300, (640, 360), (1000,), "ts").read_bytes()
-    broken = tmp_path / "broken.ts"
-    packets = len(whole) // 188
-    broken.write_bytes(whole[: packets * 2 // 3 * 188])
-    video = accept(broken)
-    wait_for(video, far)
-    check_published(video, sync=False)
+    """Due jobs become pending, leases run out, leftovers go: the web server sees to it while a worker asks for jobs."""
+    environment |= {"JOBS_CLAIM_DURATION": "1s"}
+    vanished = Worker.objects.create(
+        name="vanished", kind=WorkerKind.REMOTE, job_types=["videos.remove_files"]
+    )
+    lost = enqueue("videos.remove_files", video_id=new_ulid())
+    Worker.objects.filter(pk=vanished.pk).update(last_heartbeat=Now(), status="busy")
+    assert len(lifecycle.claim(Worker.objects.get(pk=vanished.pk), 1)) == 1
+    Job.objects.filter(pk=lost.pk).update(claim_expires_at=Now())
+    delayed = enqueue("videos.remove_files", video_id=new_ulid(), delay=timedelta(seconds=1))
+    leftover = storage.workplace() / "remote" / f"{new_ulid()}-1"
+    leftover.mkdir(parents=True)
+    server = Server(start_manage, environment)
+    far = Far("shed", start_manage, tmp_path / "shed", server.port)
+    far.start()
+    wait_for_status(lost, "completed")
+    wait_for_status(delayed, "completed")
+    assert list(Attempt.objects.filter(job=lost).order_by("pk").values_list("worker_name", "outcome")) == [
+        ("vanished", Outcome.LOST),
+        ("shed", Outcome.COMPLETED),
+    ]
+    wait_until(lambda: not leftover.exists())
+
+
+def test_a_far_worker_ends_when_nothing_is_left_to_do(
+    environment: dict[str, str], start_manage: StartManage, tmp_path: Path
+) -> None:
+    server = Server(start_manage, environment)
+    video = accept(clip(50))
+    far = Far("shed", start_manage, tmp_path / "shed", server.port)
+    assert far.start("--until-empty").wait(300) == 0, far.process.read_output()
+    assert not Job.objects.active().exists()
+    check_published(video)

@@ -7,6 +7,7 @@ from it.
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Collection
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -22,7 +23,15 @@ from videos.media.plan import EncodePlan
 from videos.media.source import SourceInfo
 from videos.media.webvtt import BadSubtitles, Cue
 from videos.models import SubtitleSource, Video
-from videos.remote_work import OfATranscode, open_transcode, open_with_plan, refusing, to_be_made
+from videos.remote_work import (
+    OfATranscode,
+    for_an_order,
+    open_transcode,
+    open_with_plan,
+    refusing,
+    source_of,
+    to_be_made,
+)
 from videos.workbench import Workbench, open_bench
 
 FOUND = "source.json"
@@ -43,6 +52,8 @@ class ProbedElsewhere(OfATranscode):
     """One file: what was found. The plan is made here, and the jobs that follow from it are added here."""
 
     def order(self, job: RemoteJob) -> dict[str, Any]:
+        with for_an_order():
+            open_transcode(job)
         return {"limits": dataclasses.asdict(conf.current().limits)}
 
     def file_limit(self, job: RemoteJob, name: str) -> int | None:
@@ -139,59 +150,66 @@ class PicturedElsewhere(OfATranscode):
             return assembling.decoded_plan(bench_of(job))
 
 
-class SubtitledElsewhere(OfATranscode):
-    """The text tracks of the source, each as a WebVTT file, of which only cues are taken."""
+class SendsText(OfATranscode):
+    """WebVTT files, of which only cues are taken, into records: also when the generation is published by now."""
 
-    def order(self, job: RemoteJob) -> dict[str, Any]:
-        transcode, plan = to_be_made(job)
-        return {"plan": plan.to_json(), "tracks": transcode.text_tracks}
+    def source(self, job: RemoteJob) -> SourceFile:
+        return source_of(bench_of(job).transcode.video)
+
+    def files(self, bench: Workbench) -> Collection[str]:
+        raise NotImplementedError
 
     def file_limit(self, job: RemoteJob, name: str) -> int | None:
-        return webvtt.MOST_BYTES if name in self._files(job) else None
+        with refusing():
+            return webvtt.MOST_BYTES if name in self.files(bench_of(job)) else None
 
     def check(self, job: RemoteJob, name: str, path: Path, staged: Path) -> None:
-        _cues(name, path, open_with_plan(job)[1])
+        with refusing():
+            _cues(name, path, bench_of(job).plan)
 
-    def finish(self, job: RemoteJob, result: Any) -> None:
-        transcode, plan = open_with_plan(job)
-        staged = staging.folder_of(self, job.lease)
-        for name, track in self._files(job).items():
-            if (staged / name).is_file():
-                cues = _cues(name, staged / name, plan)
-                subtitling.store(
-                    transcode.video, cues, track["language"], track["label"], SubtitleSource.EMBEDDED
-                )
 
-    def _files(self, job: RemoteJob) -> dict[str, dict[str, Any]]:
-        tracks = open_transcode(job).text_tracks
+class SubtitledElsewhere(SendsText):
+    """The text tracks of the source."""
+
+    def order(self, job: RemoteJob) -> dict[str, Any]:
+        bench = bench_of(job)
+        return {"plan": bench.plan.to_json(), "tracks": bench.transcode.text_tracks}
+
+    def files(self, bench: Workbench) -> dict[str, dict[str, Any]]:
+        tracks = bench.transcode.text_tracks
         return {captions_file(number): track for number, track in enumerate(tracks, start=1)}
 
+    def finish(self, job: RemoteJob, result: Any) -> None:
+        bench, staged = bench_of(job), staging.folder_of(self, job.lease)
+        for name, track in self.files(bench).items():
+            if (staged / name).is_file():
+                cues = _cues(name, staged / name, bench.plan)
+                subtitling.store(
+                    bench.transcode.video, cues, track["language"], track["label"], SubtitleSource.EMBEDDED
+                )
 
-class TranscribedElsewhere(OfATranscode):
-    """What is said, as one WebVTT file; the result says in which language."""
+
+class TranscribedElsewhere(SendsText):
+    """What is said; the result says in which language."""
 
     def order(self, job: RemoteJob) -> dict[str, Any]:
-        _, plan = to_be_made(job)
         if subtitling.SPEECH not in job.worker.capabilities:
             subtitling.let_others_listen(job.lease, job.type)
-        return {"plan": plan.to_json()}
+        return {"plan": bench_of(job).plan.to_json()}
 
-    def file_limit(self, job: RemoteJob, name: str) -> int | None:
-        return webvtt.MOST_BYTES if name == SPEECH_FILE else None
-
-    def check(self, job: RemoteJob, name: str, path: Path, staged: Path) -> None:
-        _cues(name, path, open_with_plan(job)[1])
+    def files(self, bench: Workbench) -> list[str]:
+        return [SPEECH_FILE]
 
     def finish(self, job: RemoteJob, result: Any) -> None:
         path = staging.folder_of(self, job.lease) / SPEECH_FILE
         if not path.is_file():
             return
-        transcode, plan = open_with_plan(job)
         language = result.get("language") if isinstance(result, dict) else None
         if not subtitling.is_language(language):
             raise FileRefused("The result does not say in which language.")
-        cues = _cues(SPEECH_FILE, path, plan)
-        subtitling.store(transcode.video, cues, str(language), "", SubtitleSource.RECOGNISED)
+        bench = bench_of(job)
+        cues = _cues(SPEECH_FILE, path, bench.plan)
+        subtitling.store(bench.transcode.video, cues, str(language), "", SubtitleSource.RECOGNISED)
 
 
 def _cues(name: str, path: Path, plan: EncodePlan) -> list[Cue]:

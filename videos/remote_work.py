@@ -137,12 +137,18 @@ class EncodedElsewhere(SendsMedia):
         return int(job.payload["chunk" if self._picture else "track"])
 
 
-def to_be_made(job: RemoteJob) -> tuple[Transcode, EncodePlan]:
-    """The same for an order: what cannot be made any more fails for good."""
+@contextlib.contextmanager
+def for_an_order() -> Iterator[None]:
+    """What cannot be made any more fails for good."""
     try:
-        return open_with_plan(job)
+        yield
     except FileRefused as refusal:
         raise PermanentFailure(str(refusal)) from None
+
+
+def to_be_made(job: RemoteJob) -> tuple[Transcode, EncodePlan]:
+    with for_an_order():
+        return open_with_plan(job)
 
 
 def demand_toolchain(transcode: Transcode, plan: EncodePlan, job: RemoteJob, *, picture: bool) -> None:

@@ -49,10 +49,12 @@ class Notes:
     def run(self, steps: Sequence[Step]) -> float:
         """Some seconds of them, after those that were done before; returns the share that is done."""
         done, until = self._done(), time.monotonic() + SECONDS
-        while done < len(steps) and time.monotonic() < until:
+        while done < len(steps):
             steps[done]()
             done += 1
             self._write("steps", done)
+            if time.monotonic() >= until:
+                break
         return done / len(steps) if steps else 1.0
 
     def read(self, folder: Path, segments: int) -> playlists.Rendition:
