@@ -15,7 +15,7 @@ from django.urls import path, reverse
 from jobs import database, live, registry, type_control
 from jobs.admin.base import ReadOnlyAdmin, stream_view
 from jobs.admin.log import log_rows
-from jobs.breakers.overview import states_by_type
+from jobs.breakers.overview import read_breakers, states_by_type
 from jobs.dashboard.depth import Count, read_types
 from jobs.models import JobTypeState
 from jobs.registry import JobType
@@ -60,7 +60,7 @@ def read_rows() -> list[Row]:
     pending = read_types(names)
     running = _by_type("status = 'processing'", "worker_id")
     failed = _by_type("status = 'failed'", "id DESC")
-    breakers = states_by_type()
+    breakers = states_by_type(read_breakers(only_rows=True))
     all_failed = sum(failed.values()) < COUNTED
     return [
         Row(
