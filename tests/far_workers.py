@@ -101,7 +101,7 @@ class Far:
     def runs(self) -> Job | None:
         """The chunk that its ffmpeg is busy with."""
         job: Job | None = Job.objects.filter(
-            worker=self.worker, status=Status.PROCESSING, type="videos.encode", progress_percent__gt=0
+            worker=self.worker, status=Status.PROCESSING, type="videos.encode"
         ).first()
         return job if job and ffmpegs_below(self.process.pid) else None
 
