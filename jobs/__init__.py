@@ -9,7 +9,10 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from jobs.breakers.declarations import declare_breaker
+    from jobs.breakers.guard import breaker
     from jobs.exceptions import (
+        BreakerOpen,
         EnqueueRefused,
         InvalidPayload,
         JobStopped,
@@ -28,6 +31,7 @@ if TYPE_CHECKING:
     from jobs.workflows import Flow, optional, workflow
 
 _HOME = {
+    "BreakerOpen": "exceptions",
     "EnqueueRefused": "exceptions",
     "InvalidPayload": "exceptions",
     "JobStopped": "exceptions",
@@ -37,6 +41,8 @@ _HOME = {
     "RateLimited": "exceptions",
     "RetryLater": "exceptions",
     "UnknownJobType": "exceptions",
+    "breaker": "breakers.guard",
+    "declare_breaker": "breakers.declarations",
     "cancel": "lifecycle",
     "enqueue": "lifecycle",
     "enqueue_many": "lifecycle",
@@ -56,6 +62,7 @@ __all__ = [
     "HIGH",
     "LOW",
     "NORMAL",
+    "BreakerOpen",
     "EnqueueRefused",
     "Flow",
     "InvalidPayload",
@@ -67,7 +74,9 @@ __all__ = [
     "RateLimited",
     "RetryLater",
     "UnknownJobType",
+    "breaker",
     "cancel",
+    "declare_breaker",
     "enqueue",
     "enqueue_many",
     "job_type",

@@ -49,6 +49,12 @@ class JobsSettings:
     payload_max_bytes: int = number(256 * 1024, "the largest payload or result, as JSON")
     error_max_chars: int = number(4_000, "how much of an error is kept in last_error")
     retention: timedelta = duration("30d", "how long completed and cancelled jobs are kept")
+    breaker_failures: int = number(5, "failures in a row that open a circuit breaker")
+    breaker_cooldown: timedelta = duration("60s", "how long an open breaker lets nothing through")
+    breaker_probes: int = number(1, "trial calls at once while a breaker is half-open")
+    breaker_probe_timeout: timedelta = duration(
+        "60s", "how long a trial call holds its place (a trial job: as long as its lease)"
+    )
     live_connections: int = number(
         200, "live pages that one web process serves; the next ones poll; 0: all of them poll", minimum=0
     )

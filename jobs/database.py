@@ -116,6 +116,19 @@ def fetch(sql: str, params: list[Any] | tuple[Any, ...] = ()) -> list[tuple[Any,
         return list(cursor.fetchall())
 
 
+_present: set[tuple[str, str]] = set()
+
+
+def has_table(model: type[Model]) -> bool:
+    """False while code that is newer than the database's schema waits for `migrate`."""
+    key = (alias(), model._meta.db_table)
+    if key not in _present:
+        if key[1] not in connection().introspection.table_names():
+            return False
+        _present.add(key)
+    return True
+
+
 @dataclass(frozen=True, slots=True)
 class Subselect:
     """A query that gives ids."""

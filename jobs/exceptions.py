@@ -17,7 +17,8 @@ JobsError
     ├── WorkerOutdated
     └── WorkerNameTaken
 
-Raised by handlers, to say how the attempt ended: PermanentFailure, RetryLater, JobStopped (and its kind JobTimeout).
+Raised by handlers, to say how the attempt ended: PermanentFailure, RetryLater (and its kind BreakerOpen,
+which `with breaker(…)` raises), JobStopped (and its kind JobTimeout).
 """
 
 from __future__ import annotations
@@ -131,6 +132,20 @@ class RetryLater(Exception):
         self.delay = delay if isinstance(delay, timedelta) else timedelta(seconds=delay)
         self.counted = counted
         super().__init__(reason or f"retry in {self.delay}")
+
+
+class BreakerOpen(RetryLater):
+    """The breaker lets no call through now. In a handler it puts the job off and takes no attempt."""
+
+    def __init__(self, name: str, delay: timedelta, reason: str = "") -> None:
+        wait = max(timedelta(0), delay)
+        super().__init__(
+            wait,
+            f"The breaker {name} lets no call through; try again in {wait.total_seconds():.0f} s."
+            + (f" The last failure: {reason}" if reason else ""),
+            counted=False,
+        )
+        self.name = name
 
 
 class JobStopped(BaseException):

@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 
 from django.utils.module_loading import autodiscover_modules
 
+from jobs.breakers.declarations import check_name as check_breaker_name
 from jobs.exceptions import UnknownJobType
 from jobs.priorities import NORMAL
 
@@ -43,6 +44,8 @@ class JobType:
     """Bytes of address space the child process may use; needs isolate."""
     remote: bool = False
     """Workers that come over HTTP may run it: its handler needs no database, and its payload is theirs to read."""
+    breaker: str | None = None
+    """The circuit breaker it depends on: while that is open, its jobs stay unclaimed."""
     signature: inspect.Signature = field(init=False, compare=False, repr=False)
     required: frozenset[str] = field(init=False, compare=False, repr=False)
     accepted: frozenset[str] | None = field(init=False, compare=False, repr=False)
@@ -83,6 +86,8 @@ def _refuse_nonsense(kind: JobType) -> None:
         raise ValueError(f"{kind.name}: timeout must be a timedelta longer than zero.")
     if kind.memory_limit is not None and not kind.isolate:
         raise ValueError(f"{kind.name}: memory_limit needs isolate=True.")
+    if kind.breaker is not None:
+        check_breaker_name(kind.breaker)
     if not kind.signature.parameters:
         raise ValueError(f"{kind.name}: the handler takes the job as its first argument.")
 
@@ -104,6 +109,7 @@ def job_type(
     isolate: bool = False,
     memory_limit: int | None = None,
     remote: bool = False,
+    breaker: str | None = None,
 ) -> Callable[[H], H]:
     """Register the decorated function as the handler of jobs of this type."""
     if isinstance(requires, str):
@@ -130,6 +136,7 @@ def job_type(
             isolate=isolate,
             memory_limit=memory_limit,
             remote=remote,
+            breaker=breaker,
         )
         return handler
 

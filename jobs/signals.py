@@ -20,6 +20,17 @@ class Transition:
     error: str = ""
 
 
+@dataclass(frozen=True, slots=True)
+class BreakerChange:
+    """A breaker has moved from one state to another: closed, open, half-open."""
+
+    name: str
+    before: str
+    after: str
+    reason: str
+    """The last failure."""
+
+
 jobs_changed = Signal()
 """Sent with `transitions: Sequence[Transition]`. A receiver that raises rolls the change back."""
 
@@ -27,3 +38,11 @@ jobs_changed = Signal()
 def announce(transitions: Sequence[Transition]) -> None:
     if transitions and jobs_changed.has_listeners(Transition):
         jobs_changed.send(sender=Transition, transitions=transitions)
+
+
+breaker_changed = Signal()
+"""Sent with `change: BreakerChange`, inside the transaction that changes the breaker."""
+
+
+def announce_breaker(name: str, before: str, after: str, reason: str) -> None:
+    breaker_changed.send(sender=BreakerChange, change=BreakerChange(name, str(before), str(after), reason))

@@ -35,7 +35,8 @@ def without_constraints() -> Iterator[None]:
         )  # so that no check is still due when the table is altered
         checks = database.fetch(
             "SELECT conrelid::regclass::text, conname FROM pg_constraint"
-            " WHERE contype = 'c' AND conrelid IN ('jobs_job'::regclass, 'jobs_attempt'::regclass)"
+            " WHERE contype = 'c' AND conrelid IN ('jobs_job'::regclass, 'jobs_attempt'::regclass,"
+            " 'jobs_breaker'::regclass)"
         )
         for table, name in checks:
             cursor.execute(f"ALTER TABLE {table} DROP CONSTRAINT {name}")

@@ -11,7 +11,7 @@ from django.apps import apps
 from django.db import IntegrityError, connection, transaction
 from django.db.models import ProtectedError
 
-from jobs.models import ClaimAnswer, Job, RateWindow, Status
+from jobs.models import Breaker, ClaimAnswer, Job, RateWindow, Status
 from tests.constraints import undone
 from tests.factories import (
     AttemptFactory,
@@ -30,6 +30,10 @@ Write = Callable[[], Any]
 
 def job(**fields: Any) -> Write:
     return lambda: JobFactory.create(**fields)
+
+
+def breaker(**fields: Any) -> Write:
+    return lambda: Breaker.objects.create(name="b", **fields)
 
 
 def two_with_one_key(first: str, second: str) -> Write:
@@ -115,6 +119,10 @@ IMPOSSIBLE: list[tuple[str, str, Write]] = [
             RateWindow(name="n", slot=1, started_at=NOON, count=1) for _ in range(2)
         ),
     ),
+    ("jobs_breaker_known_state", "neither open nor closed", breaker(state="ajar")),
+    ("jobs_breaker_open_until", "open for ever", breaker(state="open")),
+    ("jobs_breaker_open_until", "closed until noon", breaker(state="closed", retry_at=NOON)),
+    ("jobs_breaker_open_until", "half-open until noon", breaker(state="half-open", retry_at=NOON)),
 ]
 
 COLUMNS = {

@@ -9,6 +9,7 @@ from functools import cache
 from typing import Any
 
 from jobs import conf, database, prepared, registry
+from jobs.breakers import binding
 from jobs.database import Subselect
 from jobs.exceptions import UnknownWorker, WorkerDisabled, WorkerOffline
 from jobs.lifecycle.bands import Band, candidates, find_bands
@@ -51,13 +52,14 @@ def eligible_types(worker: Worker, types: Collection[str] | None = None) -> list
 
 def _claim_from(bands: list[Band], worker: Worker, n: int, running: Mapping[str, int]) -> list[ClaimedJob]:
     with database.atomic():
-        types = {band.type for band in bands}
-        me, states = _lock_worker(worker, types)
-        rooms = {} if me.draining else rooms_for(types, states, me, running)
+        types = list(dict.fromkeys(band.type for band in bands))
+        me, states, shut = _lock_worker(worker, types)
+        rooms = {} if me.draining else rooms_for(types, states, shut, me, running)
         jobs = _take_aged(me, bands, rooms, n)
         for job in jobs:
             rooms[job.type] = rooms[job.type].less(1)
         jobs += _take(me, bands, rooms, n - len(jobs))
+        binding.note_probes((name, job.lease) for job in jobs if (name := rooms[job.type].probes))
         announce(
             [
                 Transition(job.lease.job_id, job.type, Status.PENDING, Status.PROCESSING, job.workflow_id)
@@ -67,15 +69,27 @@ def _claim_from(bands: list[Band], worker: Worker, n: int, running: Mapping[str,
     return jobs
 
 
-def _lock_worker(worker: Worker, types: Collection[str]) -> tuple[Worker, dict[str, JobTypeState]]:
-    """The worker's own row, held so that disabling it and claiming come one after the other; and the types' states."""
+def _lock_worker(
+    worker: Worker, types: Collection[str]
+) -> tuple[Worker, dict[str, JobTypeState], dict[str, bool]]:
+    """The worker's own row, held so that disabling it and claiming come one after the other; the types' states; and
+    those of their breakers that are not closed, each with whether its time for trial calls has come."""
+    breakers = binding.breakers_of(types)
+    breaker = (
+        "b.name, b.state = 'half-open' OR b.retry_at <= " + database.now_sql() if breakers else "NULL, NULL"
+    )
+    join = (
+        f"LEFT JOIN jobs_breaker b ON b.state <> 'closed' AND b.name IN ({', '.join(['%s'] * len(breakers))})"
+        if breakers
+        else ""
+    )
     rows = prepared.fetch(
         f"""
-        SELECT w.name, w.status, w.disabled, w.draining, t.name, t.paused, t.concurrency
-        FROM jobs_worker w LEFT JOIN jobs_jobtypestate t ON t.name IN ({", ".join(["%s"] * len(types))})
+        SELECT w.name, w.status, w.disabled, w.draining, t.name, t.paused, t.concurrency, {breaker}
+        FROM jobs_worker w LEFT JOIN jobs_jobtypestate t ON t.name IN ({", ".join(["%s"] * len(types))}) {join}
         WHERE w.id = %s {"FOR NO KEY UPDATE OF w" if database.is_postgres() else ""}
         """,
-        [*types, worker.pk],
+        [*types, *breakers, worker.pk],
     )
     if not rows:
         raise UnknownWorker(worker.pk)
@@ -88,7 +102,8 @@ def _lock_worker(worker: Worker, types: Collection[str]) -> tuple[Worker, dict[s
     states = [
         JobTypeState(name=row[4], paused=row[5], concurrency=row[6]) for row in rows if row[4] is not None
     ]
-    return me, {state.name: state for state in states}
+    shut = {row[7]: bool(row[8]) for row in rows if row[7] is not None}
+    return me, {state.name: state for state in states}, shut
 
 
 def _take_aged(me: Worker, bands: list[Band], rooms: dict[str, Room], n: int) -> list[ClaimedJob]:

@@ -17,6 +17,7 @@ from django.db.models import F
 
 from jobs import conf, database, orchestrator, payloads, registry, wakeup
 from jobs.backoff import LONGEST, backoff
+from jobs.breakers import binding
 from jobs.exceptions import LeaseLost
 from jobs.lifecycle.leases import FailureReport, Lease, LockedJob, lock, lock_leased
 from jobs.models import Attempt, Event, Job, Kind, Outcome, Status
@@ -180,6 +181,10 @@ def _follow_up(
     if not ended:
         return
     close_attempts([row.id for row in ended], outcome, failure)
+    if outcome == Outcome.COMPLETED:
+        binding.note_completed(ended)
+    elif failure:
+        binding.note_failed(ended, failure)
     error = failure.message if failure else ""
     announce(
         [Transition(row.id, row.type, Status.PROCESSING, after, row.workflow_id, error) for row in ended]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import traceback as tracebacks
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
@@ -11,6 +11,7 @@ from typing import Any
 from django.db.models import BooleanField, ExpressionWrapper, Q
 from django.db.models.functions import Now
 
+from jobs.breakers import marks
 from jobs.exceptions import LeaseLost
 from jobs.models import Job, Status
 
@@ -48,6 +49,8 @@ class FailureReport:
     retry_in: timedelta | None = None
     counted: bool = True
     """False: the attempt is given back, as when a worker drains."""
+    noted_by: Sequence[str] = ()
+    """The breakers that know of it already."""
 
     @classmethod
     def of(
@@ -65,6 +68,7 @@ class FailureReport:
             permanent=permanent,
             retry_in=retry_in,
             counted=counted,
+            noted_by=marks.noted_by(error),
         )
 
 

@@ -9,6 +9,7 @@ from django.db.models import Count, Q
 from django.db.models.functions import Now
 
 from jobs import conf, registry
+from jobs.breakers import binding
 from jobs.lifecycle.recovering import expiry_counts, recover_expired
 from jobs.models import Job, JobTypeState, Worker
 
@@ -22,22 +23,48 @@ class Room:
     slots: int
     min_age: float = 0.0
     """Seconds that a job must have been claimable."""
+    probes: str = ""
+    """The half-open breaker whose trial calls these jobs are."""
 
     def less(self, taken: int) -> Room:
         return replace(self, slots=self.slots - taken)
 
 
 def rooms_for(
-    types: Collection[str], states: Mapping[str, JobTypeState], me: Worker, running: Mapping[str, int]
+    types: Collection[str],
+    states: Mapping[str, JobTypeState],
+    shut: Mapping[str, bool],
+    me: Worker,
+    running: Mapping[str, int],
 ) -> dict[str, Room]:
-    """Inside the claim's transaction: limited types stay locked until it commits, so that no limit overshoots."""
-    open_types = [name for name in types if name not in states or not states[name].paused]
+    """Inside the claim's transaction: limited types stay locked until it commits, so that no limit overshoots.
+
+    `shut`: the breakers that are not closed, and whether each lets trial calls through now.
+    """
+    open_types = [
+        name
+        for name in types
+        if (name not in states or not states[name].paused) and shut.get(binding.breaker_of(name) or "", True)
+    ]
     rooms = {name: _room_here(name, running.get(name, 0)) for name in open_types}
     limits = {name: limit for name in open_types if (limit := _limit(name, states.get(name))) is not None}
     if limits:
         for name, leases in _locked_running(limits).items():
             rooms[name] = Room(max(0, min(rooms[name].slots, limits[name] - leases)))
-    return {name: _with_patience(name, room, me) for name, room in rooms.items()}
+    rooms = {name: _with_patience(name, room, me) for name, room in rooms.items()}
+    return _with_trials(rooms, shut) if shut else rooms
+
+
+def _with_trials(rooms: dict[str, Room], shut: Mapping[str, bool]) -> dict[str, Room]:
+    """Of types whose breaker is half-open, as many as it has places. Its row stays locked until the claim commits."""
+    slots = {name: room.slots for name, room in rooms.items()}
+    shares = binding.share_places(rooms, slots, [name for name, on_trial in shut.items() if on_trial])
+    return {
+        name: replace(room, slots=shares[name], probes=binding.breaker_of(name) or "")
+        if name in shares
+        else room
+        for name, room in rooms.items()
+    }
 
 
 def _limit(name: str, state: JobTypeState | None) -> int | None:

@@ -1,6 +1,7 @@
 """The tables of the queue."""
 
 from jobs.models.attempt import Attempt, Outcome
+from jobs.models.breaker import Breaker, BreakerProbe
 from jobs.models.claim_answer import ClaimAnswer
 from jobs.models.dashboard import Dashboard
 from jobs.models.event import Event, Kind
@@ -18,6 +19,8 @@ __all__ = [
     "DERIVED_STATES",
     "FINISHED",
     "Attempt",
+    "Breaker",
+    "BreakerProbe",
     "ClaimAnswer",
     "CountingMark",
     "Dashboard",

@@ -11,6 +11,7 @@ from typing import Any
 from asgiref.sync import async_to_sync
 
 from jobs import payloads, registry
+from jobs.breakers.guard import running_job
 from jobs.exceptions import (
     InvalidPayload,
     JobStopped,
@@ -36,6 +37,7 @@ class Outcome:
 def run_handler(context: JobContext) -> Outcome | None:
     """The outcome to report; None when there is nothing to report because the lease is gone."""
     lease = context.lease
+    mark = running_job.set(lease.job_id)
     try:
         return Outcome(lease, result=_call(context))
     except JobStopped as stop:
@@ -53,6 +55,8 @@ def run_handler(context: JobContext) -> Outcome | None:
         return Outcome(lease, failure=FailureReport.of(final, permanent=True))
     except BaseException as error:
         return Outcome(lease, failure=FailureReport.of(error))
+    finally:
+        running_job.reset(mark)
 
 
 def _call(context: JobContext) -> Any:

@@ -53,6 +53,21 @@ def hold(job: JobContext, log: str, gate: str) -> str:
     return "held"
 
 
+@job_type("work.guarded", breaker="payments")
+def guarded(job: JobContext, log: str, gate: str) -> None:
+    """Depends on a service, which answers once the file `gate` exists."""
+    note(log, job, "started")
+    wait_for_file(gate)
+
+
+@job_type("work.needs_service", breaker="payments")
+def need_service(job: JobContext, log: str, up: str) -> None:
+    """Fails unless the file `up` exists."""
+    note(log, job)
+    if not Path(up).exists():
+        raise ConnectionError("no answer")
+
+
 @job_type("work.obey")
 def obey(job: JobContext, log: str, *, give_back: bool = False) -> str:
     """Run until told to stop; then finish in order, or give the job back."""
