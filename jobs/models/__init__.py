@@ -1,5 +1,6 @@
 """The tables of the queue."""
 
+from jobs.models.alert import AlertKind, FailurePattern
 from jobs.models.attempt import Attempt, Outcome
 from jobs.models.breaker import Breaker, BreakerProbe
 from jobs.models.claim_answer import ClaimAnswer
@@ -8,7 +9,7 @@ from jobs.models.event import Event, Kind
 from jobs.models.job import ACTIVE, DERIVED_STATES, FINISHED, Job, Status
 from jobs.models.job_type_state import JobTypeState
 from jobs.models.rate_window import RateWindow
-from jobs.models.statistics import CountingMark, Minute
+from jobs.models.statistics import CountingMark, Minute, RunTotal
 from jobs.models.submission_window import SubmissionWindow
 from jobs.models.worker import Worker, WorkerKind, WorkerStatus
 from jobs.models.worker_key import WorkerKey
@@ -18,6 +19,7 @@ __all__ = [
     "ACTIVE",
     "DERIVED_STATES",
     "FINISHED",
+    "AlertKind",
     "Attempt",
     "Breaker",
     "BreakerProbe",
@@ -25,6 +27,7 @@ __all__ = [
     "CountingMark",
     "Dashboard",
     "Event",
+    "FailurePattern",
     "Job",
     "JobTypeState",
     "Kind",
@@ -32,6 +35,7 @@ __all__ = [
     "Outcome",
     "Prerequisite",
     "RateWindow",
+    "RunTotal",
     "Status",
     "SubmissionWindow",
     "Worker",
