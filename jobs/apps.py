@@ -12,6 +12,7 @@ class JobsConfig(AppConfig):
 
     def ready(self) -> None:
         from jobs import checks, registry  # noqa: F401
+        from jobs.alerts import watching  # noqa: F401
         from jobs.breakers import rules  # noqa: F401
         from jobs.live import hints  # noqa: F401
 

@@ -6,6 +6,7 @@ ALLOWED_HOSTS          comma-separated host names, required in production
 CSRF_TRUSTED_ORIGINS   comma-separated origins (https://…), behind a proxy
 DATABASE_URL           sqlite:///… or postgresql://…; a SQLite file in the project by default
 LOG_LEVEL              INFO
+LOG_FORMAT             line; json writes one JSON object per line, with job, type, correlation id and worker
 MEDIA_ROOT             where the videos are kept; the folder media in the project by default
 JOBS_<KEY>             becomes JOBS["<KEY>"]; jobs/conf.py knows the keys and checks the values
 VIDEOS_<KEY>           becomes VIDEOS["<KEY>"]; videos/conf.py knows the keys and checks the values
@@ -136,10 +137,21 @@ def from_environment(prefix: str) -> dict[str, str]:
 JOBS = from_environment("JOBS_")
 VIDEOS = from_environment("VIDEOS_")
 
+
+def log_format() -> str:
+    chosen: str = env.str("LOG_FORMAT", default="line")
+    if chosen not in ("line", "json"):
+        raise ImproperlyConfigured(f"LOG_FORMAT is line or json, not {chosen!r}.")
+    return chosen
+
+
 LOGGING = {
     "version": 1,
     "disable_existing_loggers": False,
-    "formatters": {"line": {"format": "{asctime} {levelname} {name}: {message}", "style": "{"}},
-    "handlers": {"console": {"class": "logging.StreamHandler", "formatter": "line"}},
+    "formatters": {
+        "line": {"format": "{asctime} {levelname} {name}: {message}", "style": "{"},
+        "json": {"()": "jobs.logs.JSONFormatter"},
+    },
+    "handlers": {"console": {"class": "logging.StreamHandler", "formatter": log_format()}},
     "root": {"handlers": ["console"], "level": env.str("LOG_LEVEL", default="INFO")},
 }

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import json
 import logging
+import sys
+from datetime import UTC, datetime
+from typing import Any
 
 import pytest
 
 from jobs import JobContext, enqueue
-from jobs.logs import FIELDS, JobLogFilter, log_context
+from jobs.logs import FIELDS, JobLogFilter, JSONFormatter, log_context
 from jobs.testing import run_due_jobs
-from tests.conftest import Declare
+from tests.conftest import Declare, RunManage
 
 
 def filtered() -> logging.LogRecord:
@@ -75,3 +79,75 @@ def test_children_carry_the_correlation_id_of_their_parent(declare: Declare) -> 
     enqueue("tests.parent", correlation_id="request-7")
     run_due_jobs()
     assert seen == ["request-7"]
+
+
+# -- as JSON -----------------------------------------------------------------------------------------------------------
+
+
+def as_json(record: logging.LogRecord) -> Any:
+    text = JSONFormatter().format(record)
+    assert "\n" not in text
+    return json.loads(text)
+
+
+def record_of(message: str, *args: object, **more: Any) -> logging.LogRecord:
+    record = logging.LogRecord("jobs.worker", logging.WARNING, __file__, 1, message, args, None)
+    record.__dict__.update(more)
+    return record
+
+
+def test_a_line_of_json_has_the_job_its_type_its_correlation_and_the_worker() -> None:
+    with log_context(job_id="01J", job_type="mail", correlation_id="abc", worker="w1"):
+        line = as_json(record_of("sent %d", 3))
+    assert (line["level"], line["logger"], line["message"]) == ("WARNING", "jobs.worker", "sent 3")
+    assert datetime.fromisoformat(line["time"]).tzinfo is not None
+    assert tuple(line[name] for name in FIELDS) == ("01J", "mail", "abc", "w1")
+
+
+def test_outside_of_a_job_it_has_none_of_them() -> None:
+    assert set(as_json(record_of("text"))) == {"time", "level", "logger", "message"}
+
+
+def test_with_the_filter_beside_it_nothing_is_said_twice() -> None:
+    record = record_of("text")
+    JobLogFilter().filter(record)
+    assert set(as_json(record)) == {"time", "level", "logger", "message"}
+
+
+class Unshowable:
+    def __str__(self) -> str:
+        raise ValueError("no")
+
+
+def test_what_somebody_adds_is_in_the_line_whatever_it_is() -> None:
+    line = as_json(
+        record_of("text", user=7, moment=datetime(2026, 1, 1, tzinfo=UTC), odd=Unshowable(), level="mine")
+    )
+    assert (line["user"], line["odd"], line["level"]) == (7, "<Unshowable>", "WARNING")
+    assert line["moment"].startswith("2026-01-01")
+
+
+def test_new_lines_and_surrogates_stay_in_one_line() -> None:
+    assert as_json(record_of("a\nb\r\u2028\ud800"))["message"] == "a\nb\r\u2028\ud800"
+
+
+def test_an_exception_is_a_field() -> None:
+    try:
+        raise ValueError("no")
+    except ValueError:
+        record = record_of("failed", exc_info=sys.exc_info())
+    assert "ValueError: no" in as_json(record)["exception"]
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_worker_of_this_project_logs_json_on_request(run_manage: RunManage) -> None:
+    done = run_manage("runworker", "--once", "--name=w1", env={"LOG_FORMAT": "json"})
+    lines = [json.loads(line) for line in done.stderr.splitlines()]
+    assert any(line["message"].startswith("worker w1 is ready") for line in lines)
+
+
+@pytest.mark.django_db(transaction=True)
+def test_another_format_is_refused_at_start_up(run_manage: RunManage) -> None:
+    refused = run_manage("check", check=False, env={"LOG_FORMAT": "xml"})
+    assert refused.returncode == 1
+    assert "LOG_FORMAT is line or json, not 'xml'." in refused.stderr

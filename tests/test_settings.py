@@ -95,7 +95,7 @@ def test_an_unknown_key_gets_a_suggestion() -> None:
 
 def test_an_unknown_key_that_resembles_nothing_gets_the_list() -> None:
     (problem,) = find_problems({"ZZZ": 1})
-    assert "Known: BACKOFF_BASE, BACKOFF_CAP, CLAIM_DURATION" in problem
+    assert "Known: ALERT_ALLOW_PRIVATE, ALERT_FORMAT, " in problem
     assert find_problems({7: 1}) != []
 
 

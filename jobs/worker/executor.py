@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 
 from django.db import connections
 
-from jobs import registry
+from jobs import registry, tracing
 from jobs.exceptions import JobTimeout
 from jobs.lifecycle.leases import ClaimedJob, FailureReport, Lease
 from jobs.lifecycle.running import ProgressReport
@@ -156,12 +156,13 @@ class Executor:
         if run.context.stop_reason and run.context.stop_reason != DRAINING:
             self._finish(run, None)
             return
-        with log_context(
+        context = log_context(
             job_id=claimed.lease.job_id,
             job_type=claimed.type,
             correlation_id=claimed.correlation_id,
             worker=self._worker_name,
-        ):
+        )
+        with context, tracing.running(claimed) as span:
             if run.isolated:
                 outcome = isolation.run_in_child(run.context)
             else:
@@ -174,6 +175,7 @@ class Executor:
                     os._exit(0)  # the handler forked, and this is the child: it has no business in the queue
                 with run.lock:
                     run.thread = None
+            tracing.note_end(span, outcome.failure if outcome else None)
             self._finish(run, outcome)
             forget_connections()
 
