@@ -50,7 +50,7 @@ wheel: $(VENV)/.installed-dev ## Build the wheel into dist/
 
 clean: ## Remove what can be made again; data and the secret key stay
 	rm -rf $(VENV) build dist htmlcov .coverage .coverage.* .pytest_cache .mypy_cache .ruff_cache \
-		.import_linter_cache .hypothesis staticfiles node_modules vendor
+		.import_linter_cache .hypothesis staticfiles node_modules vendor .nox
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 $(VENV)/.installed: requirements.txt | $(BIN)/python

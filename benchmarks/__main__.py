@@ -18,7 +18,18 @@ from benchmarks import disk, environment, report, servers
 from benchmarks.bench import Bench
 from benchmarks.effort import FULL, QUICK
 from benchmarks.findings import Finding, not_measured
-from benchmarks.measures import admin, claim_scaling, drain, enqueue, idle, pickup, recovery, video
+from benchmarks.measures import (
+    admin,
+    claim_scaling,
+    drain,
+    enqueue,
+    idle,
+    modes,
+    pickup,
+    recovery,
+    remote,
+    video,
+)
 
 Measure = Callable[[Bench], list[Finding]]
 
@@ -32,6 +43,7 @@ MEASURES: dict[str, dict[str, Measure]] = {
     },
     "enqueue": {"enqueue_many": enqueue.bulk, "enqueue, one by one": enqueue.single},
     "pickup": {"pick-up, idle worker, PostgreSQL": pickup.pickup},
+    "modes": {"pick-up in each mode": modes.pickup, "drain in each mode": modes.drain},
     "claim": {"claim from a huge table": claim_scaling.claim_scaling},
     "admin": {"pages of the admin": admin.admin_pages},
     "recovery": {"kill -9 of a worker": recovery.recovery},
@@ -40,6 +52,11 @@ MEASURES: dict[str, dict[str, Measure]] = {
         "video, beside one ffmpeg": video.speed,
         "video, a short clip": video.short_clip,
         "video, a large file": video.large_file,
+    },
+    "remote": {
+        "remote, claims": remote.claims,
+        "remote, the same video": remote.same_video,
+        "remote, a large source": remote.large_source,
     },
 }
 

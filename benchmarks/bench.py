@@ -66,7 +66,21 @@ class Bench:
                     raise ServerMissing("no redis-server on this machine")
                 return {**common, "BENCH_REDIS_URL": self._redis_url}
             case "postgresql":
-                return {**common, "BENCH_DATABASE_URL": self._database(contender.key)}
+                waking = self._waking(contender)
+                return {**common, **waking, "BENCH_DATABASE_URL": self._database(contender.key)}
+
+    def _waking(self, contender: Contender) -> dict[str, str]:
+        """What wakes Sprocket's workers, if its options say so."""
+        match contender.options:
+            case {"mode": "database"}:
+                return {"BENCH_QUEUE_MODE": "database"}
+            case {"mode": mode, "redis": "away"}:
+                return {"BENCH_QUEUE_MODE": str(mode), "BENCH_REDIS_URL": f"unix://{self.folder}/nobody"}
+            case {"mode": mode}:
+                if self._redis_url is None:
+                    raise ServerMissing("no redis-server on this machine")
+                return {"BENCH_QUEUE_MODE": str(mode), "BENCH_REDIS_URL": self._redis_url}
+        return {}
 
     def _database(self, name: str) -> str:
         if name not in self._databases:

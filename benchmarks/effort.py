@@ -15,6 +15,7 @@ class VideoEffort:
     vmaf_every: int  # every n-th picture is looked at
     short_rounds: int  # deliveries of a clip of a few seconds
     long_minutes: int  # of the file for the memory measure
+    remote_minutes: int  # of the one that goes to a remote worker: 23 MB each
 
 
 @dataclass(frozen=True)
@@ -56,6 +57,7 @@ FULL = Effort(
         vmaf_every=3,
         short_rounds=3,
         long_minutes=60,
+        remote_minutes=90,
     ),
 )
 QUICK = Effort(
@@ -80,5 +82,6 @@ QUICK = Effort(
         vmaf_every=5,
         short_rounds=1,
         long_minutes=2,
+        remote_minutes=2,
     ),
 )

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from jobs.overview import snapshot
     from jobs.priorities import HIGH, LOW, NORMAL
     from jobs.registry import job_type
+    from jobs.timetable.declarations import periodic
     from jobs.worker.context import JobContext
     from jobs.workflows import Flow, optional, workflow
 
@@ -51,6 +52,7 @@ _HOME = {
     "LOW": "priorities",
     "NORMAL": "priorities",
     "job_type": "registry",
+    "periodic": "timetable.declarations",
     "snapshot": "overview",
     "JobContext": "worker.context",
     "Flow": "workflows",
@@ -81,6 +83,7 @@ __all__ = [
     "enqueue_many",
     "job_type",
     "optional",
+    "periodic",
     "retry",
     "snapshot",
     "workflow",

@@ -20,6 +20,36 @@ def check_settings(**kwargs: Any) -> list[CheckMessage]:
     ]
 
 
+@register()
+def check_schedules(**kwargs: Any) -> list[CheckMessage]:
+    from jobs import registry
+    from jobs.timetable.declarations import all_declared
+
+    return [
+        Error(
+            f"The schedule {own.name} asks for jobs of type {own.type!r}, and no such type is declared.",
+            hint="Declare it with @job_type in the job_types.py of an installed app.",
+            id="jobs.E003",
+        )
+        for own in all_declared().values()
+        if registry.find(own.type) is None
+    ]
+
+
+@register()
+def check_redis(**kwargs: Any) -> list[CheckMessage]:
+    raw = getattr(settings, "JOBS", {})
+    if conf.find_problems(raw) or not (found := conf.current()).redis_url or found.queue_mode != "database":
+        return []
+    return [
+        Warning(
+            "JOBS['REDIS_URL'] is set, but nothing uses Redis: JOBS['QUEUE_MODE'] is 'database'.",
+            hint="Set QUEUE_MODE to 'hybrid' or 'redis', or leave REDIS_URL out.",
+            id="jobs.W002",
+        )
+    ]
+
+
 @register(CheckTags.database)
 def check_database(databases: Sequence[str] | None = None, **kwargs: Any) -> list[CheckMessage]:
     from jobs.database import alias, connection

@@ -8,9 +8,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import timedelta
+from importlib.util import find_spec
 
 from jobs.settings_schema import (
     SettingsReader,
+    address,
     duration,
     flag,
     number,
@@ -65,6 +67,20 @@ class JobsSettings:
     breaker_probe_timeout: timedelta = duration(
         "60s", "how long a trial call holds its place (a trial job: as long as its lease)"
     )
+    periodic_grace: timedelta = duration(
+        "60s", "how late a tick of a periodic job may fire when missed ones are to be skipped"
+    )
+    catch_up_limit: int = number(100, "how many missed ticks of one schedule are made up for at most")
+    queue_mode: str = text(
+        "database",
+        "what wakes workers and live pages: database, redis, or hybrid (Redis while it is there)",
+        choices=("database", "redis", "hybrid"),
+    )
+    redis_url: str = address(
+        "where Redis is: redis://…, rediss://… or unix://…", schemes=("redis", "rediss", "unix")
+    )
+    redis_pool_size: int = number(10, "connections to Redis that one process opens at most")
+    redis_prefix: str = text("jobs", "what Sprocket's keys in Redis begin with; sites that share it differ")
     live_connections: int = number(
         200, "live pages that one web process serves; the next ones poll; 0: all of them poll", minimum=0
     )
@@ -95,6 +111,7 @@ class JobsSettings:
     )
     registration_rate: int = number(10, "attempts to register a worker, per minute and client address")
     failed_auth_rate: int = number(30, "wrong keys and tokens, per minute and client address")
+    archive_max_bytes: int = number(4 * 10**9, "the largest archive of files that a remote worker may send")
     trusted_proxies: int = number(
         0, "how many proxies in front of the site append to X-Forwarded-For; 0: it is not read", minimum=0
     )
@@ -114,7 +131,25 @@ def _contradictions(settings: JobsSettings) -> list[str]:
         problems.append("JOBS['ALERT_WEBHOOK_URL'] must be https; http needs ALERT_ALLOW_PRIVATE.")
     if settings.alert_timeout > timedelta(minutes=1):
         problems.append("JOBS['ALERT_TIMEOUT'] must be at most a minute.")
+    if settings.queue_mode != "database":
+        mode = f"JOBS['QUEUE_MODE'] is {settings.queue_mode!r}, but"
+        if not settings.redis_url:
+            problems.append(f"{mode} JOBS['REDIS_URL'] does not say where Redis is.")
+        if find_spec("redis") is None:
+            problems.append(f"{mode} redis-py is not installed: pip install 'sprocket-queue[redis]'.")
+        elif settings.redis_url and not _is_understood(settings.redis_url):
+            problems.append(f"{mode} redis-py does not understand JOBS['REDIS_URL'].")
     return problems
+
+
+def _is_understood(redis_url: str) -> bool:
+    from redis import ConnectionPool
+
+    try:
+        ConnectionPool.from_url(redis_url).make_connection()  # nobody is called yet
+    except Exception:  # what its query says may be anything
+        return False
+    return True
 
 
 _reader = SettingsReader("JOBS", JobsSettings, _contradictions)

@@ -8,9 +8,9 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from functools import cache
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeVar
 
 from django.db import OperationalError, connections, router, transaction
 from django.db.backends.base.base import BaseDatabaseWrapper
@@ -94,11 +94,15 @@ def now_sql() -> str:
     return "statement_timestamp()" if is_postgres() else "strftime('%%Y-%%m-%%d %%H:%%M:%%f', 'now')"
 
 
-def later_sql() -> str:
-    """So many seconds from now by that clock; they are a parameter."""
+def later_sql(sign: Literal["+", "-"] = "+") -> str:
+    """So many seconds from now (or before) by that clock; they are a parameter."""
     if is_postgres():
-        return "statement_timestamp() + %s * interval '1 second'"
-    return "strftime('%%Y-%%m-%%d %%H:%%M:%%f', 'now', '+' || %s || ' seconds')"
+        return f"statement_timestamp() {sign} %s * interval '1 second'"
+    return f"strftime('%%Y-%%m-%%d %%H:%%M:%%f', 'now', '{sign}' || %s || ' seconds')"
+
+
+def earlier_sql() -> str:
+    return later_sql("-")
 
 
 def read_clock() -> datetime:
@@ -170,3 +174,9 @@ def try_sweep_lock() -> bool:
     if not is_postgres():
         return True
     return bool(fetch("SELECT pg_try_advisory_xact_lock(%s)", [SWEEP_LOCK])[0][0])
+
+
+def moment(value: Any) -> datetime:
+    """A moment as a statement written by hand returns it: SQLite gives text, or for a column a naive datetime."""
+    found = value if isinstance(value, datetime) else datetime.fromisoformat(value)
+    return found if found.tzinfo else found.replace(tzinfo=UTC)

@@ -15,7 +15,9 @@ JobsError
     ├── WorkerDisabled
     ├── WorkerOffline
     ├── WorkerOutdated
-    └── WorkerNameTaken
+    ├── WorkerNameTaken
+    ├── WorkerDismissed       its process ends
+    └── RedisMissing
 
 Raised by handlers, to say how the attempt ended: PermanentFailure, RetryLater (and its kind BreakerOpen,
 which `with breaker(…)` raises), JobStopped (and its kind JobTimeout).
@@ -118,6 +120,14 @@ class WorkerNameTaken(WorkerRefused):
         super().__init__(f"A worker named {name!r} is running already; choose another --name.")
 
 
+class WorkerDismissed(WorkerRefused):
+    """The server will have nothing more to do with this worker; the message says why, and the process ends."""
+
+
+class RedisMissing(WorkerRefused):
+    """QUEUE_MODE is redis, and no Redis answers."""
+
+
 class PermanentFailure(Exception):
     """Raised by a handler: trying again cannot help, so the remaining attempts are skipped."""
 
@@ -157,3 +167,7 @@ class JobStopped(BaseException):
 
 class JobTimeout(JobStopped):
     """The attempt has used the whole timeout of its job type."""
+
+
+class WorkerLost(Exception):
+    """The worker that ran the job is gone. Nobody raises it: an attempt that ended so bears its name."""

@@ -48,6 +48,11 @@ def finds_capabilities(finder: F) -> F:
     return finder
 
 
+def capabilities_of(job_types: Collection[str], given: Collection[str]) -> set[str]:
+    """What this process can do: what it was started with, and what is found here."""
+    return {*given, *_found(job_types)}
+
+
 def _found(job_types: Collection[str]) -> Iterator[str]:
     for finder in _finders:
         try:
@@ -82,7 +87,7 @@ def register(
             raise WorkerNameTaken(name or here.name)
         break
     worker.job_types = sorted(job_types)
-    worker.capabilities = sorted({*capabilities, *_found(job_types)})
+    worker.capabilities = sorted(capabilities_of(job_types, capabilities))
     worker.concurrency = concurrency
     worker.save(update_fields=["job_types", "capabilities", "concurrency"])
     JobTypeState.objects.bulk_create([JobTypeState(name=t) for t in worker.job_types], ignore_conflicts=True)

@@ -1,4 +1,4 @@
-"""Is the queue alive: its database, its workers, what waits. Asked often, so it costs next to nothing."""
+"""Is the queue alive: its database, its workers, what waits, Redis. Asked often, so it costs next to nothing."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 from django.db import Error as DatabaseError
 from django.http import HttpRequest, HttpResponse, HttpResponseNotAllowed, JsonResponse
 
-from jobs import conf, database
+from jobs import conf, database, schema
 from jobs.models import Worker
 
 COUNTED = 10_000
@@ -20,6 +20,8 @@ class Health:
     active_workers: int | None = None
     pending_jobs: int | None = None
     """Counted up to COUNTED."""
+    redis: bool | None = None
+    """None: the queue works without it."""
     reasons: list[str] = field(default_factory=list)
 
     @property
@@ -39,6 +41,8 @@ class Health:
 
 def examine() -> Health:
     try:
+        if schema.missing():
+            return Health(database=False, reasons=["The database is older than the code: run migrate."])
         active = Worker.objects.enabled().online().heard_within(conf.current().offline_threshold).count()
         pending = database.fetch(
             "SELECT count(*) FROM (SELECT 1 FROM jobs_job WHERE status = 'pending'"
@@ -46,8 +50,19 @@ def examine() -> Health:
         )[0][0]
     except DatabaseError:
         return Health(database=False, reasons=["The database does not answer."])
-    lonely = [f"No worker is active, and {pending:,} jobs wait."] if pending and not active else []
-    return Health(database=True, active_workers=active, pending_jobs=pending, reasons=lonely)
+    redis = _redis_answers()
+    reasons = [f"No worker is active, and {pending:,} jobs wait."] if pending and not active else []
+    if redis is False:
+        reasons.append("Redis does not answer; jobs are found without it.")
+    return Health(database=True, active_workers=active, pending_jobs=pending, redis=redis, reasons=reasons)
+
+
+def _redis_answers() -> bool | None:
+    if conf.current().queue_mode == "database":
+        return None
+    from jobs.wakeup import redis_link
+
+    return redis_link.link().answers()
 
 
 def view(request: HttpRequest) -> HttpResponse:

@@ -12,6 +12,7 @@ from datetime import timedelta
 
 from jobs import conf, orchestrator, recovery
 from jobs.models import Worker, WorkerKind
+from jobs.timetable import schedules
 
 
 class _Stopwatch:
@@ -29,7 +30,7 @@ class _Stopwatch:
             return True
 
 
-_tick, _sweep = _Stopwatch(), _Stopwatch()
+_tick, _sweep, _first_time = _Stopwatch(), _Stopwatch(), _Stopwatch()
 
 
 def keep_house() -> None:
@@ -40,9 +41,13 @@ def keep_house() -> None:
     local = Worker.objects.filter(kind=WorkerKind.LOCAL).online()
     if local.heard_within(settings.offline_threshold).exists():
         return
+    if _first_time.has_passed(timedelta.max):
+        schedules.sync_declared()
     glance = recovery.glance()
     if glance.next_due is not None and glance.next_due <= 0:
         orchestrator.promote_due()
+    if glance.next_firing is not None and glance.next_firing <= 0:
+        schedules.fire_due()
     recovery.bury_the_dead(glance.lease_holders)
     if _sweep.has_passed(settings.sweep_interval):
         recovery.sweep()

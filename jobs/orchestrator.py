@@ -71,7 +71,7 @@ def promote_due() -> int:
     """Make jobs pending whose time has come. Several orchestrators share the work without waiting for each other."""
     with database.atomic():
         due = Job.objects.due().order_by("run_at").select_for_update(skip_locked=True)
-        rows = list(due.values("id", "type", "workflow_id")[:BATCH])
+        rows = list(due.values("id", "type", "workflow_id", "priority")[:BATCH])
         promote({row["id"]: row for row in rows})
     return len(rows)
 
@@ -86,7 +86,7 @@ def promote(rows: Mapping[str, Mapping[str, Any]]) -> None:
     if ready:
         Job.objects.filter(pk__among=ready).update(status=Status.PENDING)
         announce(_transitions(ready, rows, Status.PENDING))
-        wakeup.on_commit()
+        wakeup.on_commit(min(rows[job_id]["priority"] for job_id in ready))
     hold(held)
 
 
@@ -135,7 +135,7 @@ def settle(jobs: Any) -> list[str]:
         .filter(pk__among=ids)
         .order_by("pk")
         .select_for_update()
-        .values("id", "type", "workflow_id", "has_dependants")
+        .values("id", "type", "workflow_id", "priority", "has_dependants")
     }
     verdicts = {job_id: verdict(edges) for job_id, edges in edges_of(locked).items()}
     ready = [job_id for job_id, (word, _) in verdicts.items() if word == READY]
@@ -155,7 +155,7 @@ def _unblock(ids: Collection[str], rows: dict[str, Any]) -> None:
     Job.objects.filter(pk__among=now_pending).update(status=Status.PENDING, blocked=False, run_at=Now())
     Job.objects.filter(pk__among=set(ids) - set(now_pending)).update(blocked=False)
     announce(_transitions(now_pending, rows, Status.PENDING))
-    wakeup.on_commit()
+    wakeup.on_commit(min(rows[job_id]["priority"] for job_id in ids))
 
 
 def _cancel(job_id: str, cause: str) -> None:

@@ -8,12 +8,14 @@ from typing import Any
 
 from django.db.models import Count
 
+from jobs.breakers.overview import read_breakers
 from jobs.models import Job, Status, Worker
 from jobs.priorities import priority_label
 
 
 def snapshot() -> dict[str, Any]:
-    """Depth, ready, scheduled, processing, failed; per type and priority; and whether no worker takes new jobs."""
+    """Depth, ready, scheduled, processing, failed; per type and priority; breakers that are not closed, and why; and
+    whether no worker takes new jobs."""
     counts = (
         Job.objects.filter(status__in=(Status.WAITING, Status.PENDING, Status.PROCESSING, Status.FAILED))
         .values_list("status", "type", "priority")
@@ -38,6 +40,11 @@ def snapshot() -> dict[str, Any]:
         "failed": totals[Status.FAILED],
         "types": {name: dict(by_status) for name, by_status in sorted(types.items())},
         "priorities": dict(sorted(priorities.items())),
+        "breakers": {
+            view.name: {"state": view.state, "reason": view.reason}
+            for view in read_breakers(only_rows=True)
+            if not view.is_closed
+        },
         "workers": alive,
         "shutting_down": alive > 0 and not workers.enabled().filter(draining=False).exists(),
     }

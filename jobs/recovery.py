@@ -20,8 +20,10 @@ from jobs.models import (
     Attempt,
     ClaimAnswer,
     Event,
+    Firing,
     Job,
     Prerequisite,
+    Schedule,
     Status,
     SubmissionWindow,
     Worker,
@@ -44,29 +46,34 @@ class Glance:
     order: str | None
     """What people want of this worker: "disabled", "draining" or "" (go on); None: it is not registered."""
     lease_holders: list[str] = field(default_factory=list)
+    next_firing: float | None = None
+    """Seconds until a schedule is due."""
 
 
 def glance(worker_id: str | None = None) -> Glance:
-    seconds = (
-        "EXTRACT(EPOCH FROM min(run_at) - statement_timestamp())::float8"
+    until = (
+        "EXTRACT(EPOCH FROM min({}) - statement_timestamp())::float8"
         if database.is_postgres()
-        else "(julianday(min(run_at)) - julianday('now')) * 86400.0"
+        else "(julianday(min({})) - julianday('now')) * 86400.0"
     )
+    firing = "NULL"
+    if database.has_table(Schedule):
+        firing = f"(SELECT {until.format('next_at')} FROM jobs_schedule WHERE next_at IS NOT NULL)"
     rows = database.fetch(
         f"""
         SELECT EXISTS (SELECT 1 FROM jobs_job WHERE status = 'pending'),
-               (SELECT {seconds} FROM jobs_job WHERE status = 'waiting' AND NOT blocked),
+               (SELECT {until.format("run_at")} FROM jobs_job WHERE status = 'waiting' AND NOT blocked),
                (SELECT CASE WHEN draining THEN 'draining' WHEN disabled THEN 'disabled' ELSE '' END
                 FROM jobs_worker WHERE id = %s),
-               NULL
+               {firing}, NULL
         UNION ALL
-        SELECT NULL, NULL, NULL, worker_id
+        SELECT NULL, NULL, NULL, NULL, worker_id
         FROM (SELECT DISTINCT worker_id FROM jobs_job WHERE status = 'processing') AS holder
         """,
         [worker_id],
     )
-    (pending, next_due, order, _), *holders = sorted(rows, key=lambda row: row[3] is not None)
-    return Glance(bool(pending), next_due, order, [row[3] for row in holders])
+    (pending, next_due, order, next_firing, _), *holders = sorted(rows, key=lambda row: row[4] is not None)
+    return Glance(bool(pending), next_due, order, [row[4] for row in holders], next_firing)
 
 
 def bury_the_dead(lease_holders: list[str]) -> list[str]:
@@ -139,13 +146,16 @@ def _prunable() -> list[str]:
 
 
 def prune_the_rest() -> int:
-    """Rows that only ever served others: empty workflows, rate counters, answered claims, workers long gone."""
+    """Rows that only ever served others: empty workflows, rate counters, answered claims, firings, departed workers."""
     old = database.now_minus(conf.current().retention)
     empty = Workflow.objects.filter(jobs__isnull=True, created_at__lt=old)
     windows = SubmissionWindow.objects.filter(minute__lt=database.now_minus(conf.parse_duration("10m")))
     departed = Worker.objects.filter(stopped_at__lt=old, disabled=False, running_jobs__isnull=True)
     answered = ClaimAnswer.objects.filter(at__lt=database.now_minus(conf.current().claim_duration))
-    return sum(group.delete()[0] for group in (empty, windows, answered, departed))
+    groups = [empty, windows, answered, departed]
+    if database.has_table(Firing):
+        groups.append(Firing.objects.filter(fired_at__lt=old))
+    return sum(group.delete()[0] for group in groups)
 
 
 STEPS: tuple[Callable[[], object], ...] = (

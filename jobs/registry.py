@@ -13,6 +13,7 @@ from django.utils.module_loading import autodiscover_modules
 from jobs.breakers.declarations import check_name as check_breaker_name
 from jobs.exceptions import UnknownJobType
 from jobs.priorities import NORMAL
+from jobs.remote_work import PLAIN, RemoteWork
 
 Handler = Callable[..., Any]
 H = TypeVar("H", bound=Handler)
@@ -42,8 +43,9 @@ class JobType:
     """Run in a child process, killed on timeout and cancel."""
     memory_limit: int | None = None
     """Bytes of address space the child process may use; needs isolate."""
-    remote: bool = False
-    """Workers that come over HTTP may run it: its handler needs no database, and its payload is theirs to read."""
+    remote: bool | RemoteWork = False
+    """Workers that come over HTTP may run it: its handler needs no database, and its payload is theirs to read. A
+    RemoteWork says what else they get, and which files they send."""
     breaker: str | None = None
     """The circuit breaker it depends on: while that is open, its jobs stay unclaimed."""
     signature: inspect.Signature = field(init=False, compare=False, repr=False)
@@ -59,6 +61,13 @@ class JobType:
         takes_any = any(p.kind is p.VAR_KEYWORD for p in named)
         object.__setattr__(self, "accepted", None if takes_any else frozenset(p.name for p in plain))
         _refuse_nonsense(self)
+
+    @property
+    def remote_work(self) -> RemoteWork | None:
+        """What remote workers get and send; None: it is not for them."""
+        if isinstance(self.remote, RemoteWork):
+            return self.remote
+        return PLAIN if self.remote else None
 
     def arguments_problem(self, payload: dict[str, Any]) -> str | None:
         """Why the handler cannot be called with this payload, if it cannot."""
@@ -108,7 +117,7 @@ def job_type(
     artifact: Callable[[dict[str, Any]], bool | None] | None = None,
     isolate: bool = False,
     memory_limit: int | None = None,
-    remote: bool = False,
+    remote: bool | RemoteWork = False,
     breaker: str | None = None,
 ) -> Callable[[H], H]:
     """Register the decorated function as the handler of jobs of this type."""

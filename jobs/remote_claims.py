@@ -2,36 +2,34 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
-from collections.abc import Collection
-from dataclasses import dataclass
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, fields
 from datetime import datetime
 from typing import Any
 
-from jobs import conf, database, housekeeping, lifecycle
+from jobs import conf, database, housekeeping
 from jobs.exceptions import UnknownWorker, WorkerDisabled, WorkerOutdated
 from jobs.lifecycle import Lease
-from jobs.lifecycle.bands import find_bands
-from jobs.lifecycle.claiming import eligible_types
-from jobs.models import Attempt, ClaimAnswer, Job, Outcome, Worker
+from jobs.lifecycle.bands import Band, find_bands
+from jobs.lifecycle.claiming import claim_from, eligible_types
+from jobs.lifecycle.leases import ClaimedJob
+from jobs.models import Attempt, Job, Outcome, Worker
 from jobs.remote import offered
 from jobs.versions import is_outdated
 
 
-@dataclass(frozen=True, slots=True)
-class HeldJob:
-    """A job under a lease, with all that is needed to run it elsewhere."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HeldJob(ClaimedJob):
+    """A job under a lease, and until when."""
 
-    lease: Lease
-    type: str
-    payload: dict[str, Any]
-    attempt: int
-    max_attempts: int
-    priority: int
-    correlation_id: str
-    submitter: str
-    workflow_id: str | None
     expires_at: datetime
+
+    @classmethod
+    def of(cls, job: ClaimedJob, expires_at: datetime) -> HeldJob:
+        known = {field.name: getattr(job, field.name) for field in fields(ClaimedJob)}
+        return cls(**known, expires_at=expires_at)
 
 
 def claim(worker: Worker, *, key: str, slots: int, types: Collection[str] | None = None) -> list[HeldJob]:
@@ -42,38 +40,73 @@ def claim(worker: Worker, *, key: str, slots: int, types: Collection[str] | None
     if is_outdated(worker.version, settings.min_worker_version):
         raise WorkerOutdated(worker.name, worker.version, settings.min_worker_version)
     names = offered(eligible_types(worker, types))
-    if not find_bands(names):
+    bands = find_bands(names)
+    if not bands:
         housekeeping.keep_house()
-        if not find_bands(names):
+        bands = find_bands(names)
+        if not bands:
             return _read(worker, _answered(worker, key) or [])
-    return _read(worker, database.when_unlocked(lambda: _claim_once(worker, key, slots, names)))
+    return database.when_unlocked(lambda: _claim_once(worker, key, slots, bands))
 
 
-def _claim_once(worker: Worker, key: str, slots: int, names: list[str]) -> list[Lease]:
+def _claim_once(worker: Worker, key: str, slots: int, bands: list[Band]) -> list[HeldJob]:
     with database.atomic():
         # Requests of one worker come one after the other, so that none sees a key, or places, as free that are not.
-        me = Worker.objects.select_for_update(no_key=True).filter(pk=worker.pk).first()
-        if me is None:
-            raise UnknownWorker(worker.pk)
-        answered = _answered(me, key)
+        concurrency = _lock_places(worker)
+        answered = _answered(worker, key)
         if answered is not None:
-            return answered
-        held = _held_by_type(me)
-        free = min(slots, me.concurrency - held.total())
-        leases = [job.lease for job in lifecycle.claim(me, free, types=names, running=held)]
-        if leases:
-            given = [[lease.job_id, lease.token] for lease in leases]
-            ClaimAnswer.objects.create(worker=me, key=key, leases=given)
-    return leases
+            return _read(worker, answered)
+        held = _held_by_type(worker)
+        free = min(slots, concurrency - held.total())
+        jobs = claim_from(bands, worker, free, held) if free > 0 else []
+        if not jobs:
+            return []
+        given = [[job.lease.job_id, job.lease.token] for job in jobs]
+        _keep_answer(worker, key, given)
+        expires_at = _first_expiry(jobs)
+    return [HeldJob.of(job, expires_at) for job in jobs]
+
+
+# Written by hand: Django takes longer to compose these statements, for each request anew, than they take to run.
+
+
+def _lock_places(worker: Worker) -> int:
+    lock = "FOR NO KEY UPDATE" if database.is_postgres() else ""
+    rows = database.fetch(f"SELECT concurrency FROM jobs_worker WHERE id = %s {lock}", [worker.pk])
+    if not rows:
+        raise UnknownWorker(worker.pk)
+    return int(rows[0][0])
 
 
 def _answered(worker: Worker, key: str) -> list[Lease] | None:
-    given = ClaimAnswer.objects.filter(worker=worker, key=key).values_list("leases", flat=True).first()
-    return None if given is None else [Lease(job_id, token, worker.pk) for job_id, token in given]
+    rows = database.fetch(
+        "SELECT leases FROM jobs_claimanswer WHERE worker_id = %s AND key = %s", [worker.pk, key]
+    )
+    return [Lease(job_id, token, worker.pk) for job_id, token in json.loads(rows[0][0])] if rows else None
+
+
+def _keep_answer(worker: Worker, key: str, leases: list[list[Any]]) -> None:
+    with database.connection().cursor() as cursor:
+        cursor.execute(
+            f"INSERT INTO jobs_claimanswer (worker_id, key, at, leases) VALUES (%s, %s, {database.now_sql()}, %s)",
+            [worker.pk, key, json.dumps(leases)],
+        )
 
 
 def _held_by_type(worker: Worker) -> Counter[str]:
-    return Counter(Job.objects.leased().filter(worker_id=worker.pk).values_list("type", flat=True))
+    rows = database.fetch(
+        "SELECT type, count(*) FROM jobs_job WHERE status = 'processing' AND worker_id = %s GROUP BY type",
+        [worker.pk],
+    )
+    return Counter(dict(rows))
+
+
+def _first_expiry(jobs: Sequence[ClaimedJob]) -> datetime:
+    """They were leased a moment ago, together."""
+    ids = [job.lease.job_id for job in jobs]
+    condition, params = database.among("id", ids, vendor=database.connection().vendor)
+    ((first,),) = database.fetch(f"SELECT min(claim_expires_at) FROM jobs_job WHERE {condition}", params)
+    return database.moment(first)
 
 
 def _read(worker: Worker, leases: Collection[Lease]) -> list[HeldJob]:

@@ -118,6 +118,17 @@ def webhook(help: str) -> str:
     return field(default="", repr=False, metadata={"parse": parse, "help": help})
 
 
+def address(help: str, *, schemes: tuple[str, ...]) -> str:
+    """Empty, or a URL. It may hold a password: complaints never quote it."""
+
+    def parse(value: Any) -> str:
+        if not isinstance(value, str) or (value and not value.startswith(tuple(f"{s}://" for s in schemes))):
+            raise ValueError(f"it must begin with {' or '.join(f'{scheme}://' for scheme in schemes)}")
+        return value
+
+    return field(default="", metadata={"parse": parse, "help": help})
+
+
 def release(help: str) -> str:
     """Empty, or a version such as 1.2.3."""
 

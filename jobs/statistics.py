@@ -10,7 +10,7 @@ import json
 from collections import defaultdict
 from collections.abc import Collection
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
 from jobs import database, run_totals
@@ -124,7 +124,7 @@ def _look(
         params,
     )
     groups = [
-        (moment(at), Group(type_name or UNKNOWN_TYPE, outcome, bool(exhausted), *rest))
+        (database.moment(at), Group(type_name or UNKNOWN_TYPE, outcome, bool(exhausted), *rest))
         for at, type_name, outcome, exhausted, *rest, open_id in rows
         if open_id is None
     ]
@@ -174,12 +174,6 @@ def _minute_sql() -> str:
     return "strftime('%%Y-%%m-%%d %%H:%%M:00', finished_at)"
 
 
-def moment(value: Any) -> datetime:
-    """A moment as a statement written by hand returns it: SQLite gives text, or for a column a naive datetime."""
-    found = value if isinstance(value, datetime) else datetime.fromisoformat(value)
-    return found if found.tzinfo else found.replace(tzinfo=UTC)
-
-
 @dataclass(frozen=True)
 class History:
     now: datetime
@@ -213,7 +207,7 @@ def read_history(span: timedelta) -> History:
                                       LIMIT {FRESH + 1}) AS fresh)
         """
     )
-    now = moment(now)
+    now = database.moment(now)
     above, newest = attempt or 0, newest or 0
     is_behind = fresh > FRESH
     looked, params = _looked(above, above if is_behind else newest, _numbers(still_open))
@@ -228,7 +222,7 @@ def read_history(span: timedelta) -> History:
     )
     minutes: defaultdict[datetime, Ended] = defaultdict(Ended)
     for at, completed, failed in rows:
-        minutes[moment(at)].add(completed, failed)
+        minutes[database.moment(at)].add(completed, failed)
     return History(now, dict(minutes), is_behind)
 
 

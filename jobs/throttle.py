@@ -12,7 +12,12 @@ from jobs.rate_limits import Limit, client_of, retry_after, slot_of
 
 def take(limit: Limit, address: str) -> None:
     """One try of the client at this address. Raises TooManyTries when it has none left; that costs one read."""
-    slot = slot_of(client_of(address), limit.name, settings.SECRET_KEY)
+    take_as(limit, client_of(address))
+
+
+def take_as(limit: Limit, client: str) -> None:
+    """The same for somebody who is known by name."""
+    slot = slot_of(client, limit.name, settings.SECRET_KEY)
     wait = _wait(limit, slot)
     if wait is None:
         used, age = database.when_unlocked(lambda: _count(limit, slot))

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import hashlib
 import os
+import re
 import threading
 import time
 
+PATTERN = "[0-9A-HJKMNP-TV-Z]{26}"
+_WHOLE = re.compile(PATTERN)
 _CROCKFORD = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
 _PAIRS = [first + second for first in _CROCKFORD for second in _CROCKFORD]
 """Ten bits at a time as two digits; base64.b32encode takes several times as long."""
@@ -14,6 +17,10 @@ _PAIRS = [first + second for first in _CROCKFORD for second in _CROCKFORD]
 _lock = threading.Lock()
 _last_ms = 0
 _last_tail = 0
+
+
+def is_ulid(text: str) -> bool:
+    return _WHOLE.fullmatch(text) is not None
 
 
 def new_ulid() -> str:

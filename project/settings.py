@@ -4,10 +4,19 @@ DEBUG                  false; `make run` sets it
 SECRET_KEY             required in production; for `make run` one is generated and kept in .secret_key
 ALLOWED_HOSTS          comma-separated host names, required in production
 CSRF_TRUSTED_ORIGINS   comma-separated origins (https://…), behind a proxy
+HTTPS                  false; true in production: secure cookies, and http:// (but for the two /health) is sent to https://
+HSTS_SECONDS           0; how long browsers remember that this host speaks HTTPS only
+HSTS_SUBDOMAINS        false; true: so do all hosts below it
+HSTS_PRELOAD           false; true: browsers may know it beforehand (hstspreload.org)
+PROXY_SSL_HEADER       empty; the header with which the proxy says https, such as X-Forwarded-Proto. Only behind a proxy
+                       that sets it itself on every request: a visitor could send it, too
+SERVE_STATIC           false; true: the site's ASGI application serves STATIC_ROOT itself (deploy/requirements.txt)
+STATIC_ROOT            where `collectstatic` puts the static files; the folder staticfiles in the project by default
 DATABASE_URL           sqlite:///… or postgresql://…; a SQLite file in the project by default
 LOG_LEVEL              INFO
 LOG_FORMAT             line; json writes one JSON object per line, with job, type, correlation id and worker
 MEDIA_ROOT             where the videos are kept; the folder media in the project by default
+REDIS_URL, REDIS_POOL_SIZE   become JOBS["REDIS_URL"] and JOBS["REDIS_POOL_SIZE"]
 JOBS_<KEY>             becomes JOBS["<KEY>"]; jobs/conf.py knows the keys and checks the values
 VIDEOS_<KEY>           becomes VIDEOS["<KEY>"]; videos/conf.py knows the keys and checks the values
 """
@@ -42,6 +51,11 @@ def secret_key() -> str:
     )
 
 
+def proxy_ssl_header() -> tuple[str, str] | None:
+    name = env.str("PROXY_SSL_HEADER", default="")
+    return (f"HTTP_{name.upper().replace('-', '_')}", "https") if name else None
+
+
 def database() -> dict[str, Any]:
     config: dict[str, Any] = env.db_url(
         "DATABASE_URL", default=f"sqlite:///{quote(str(BASE_DIR / 'db.sqlite3'))}"
@@ -56,6 +70,8 @@ def database() -> dict[str, Any]:
     else:
         config.setdefault("CONN_MAX_AGE", 60)
         config.setdefault("CONN_HEALTH_CHECKS", True)
+        # Behind a transaction pooler the next FETCH of a server-side cursor may reach another session.
+        config.setdefault("DISABLE_SERVER_SIDE_CURSORS", not env.bool("JOBS_SESSION_FEATURES", default=True))
     return config
 
 
@@ -63,6 +79,13 @@ DEBUG = env.bool("DEBUG", default=False)
 SECRET_KEY = secret_key()
 ALLOWED_HOSTS = env.list("ALLOWED_HOSTS", default=[])
 CSRF_TRUSTED_ORIGINS = env.list("CSRF_TRUSTED_ORIGINS", default=[])
+
+SECURE_SSL_REDIRECT = SESSION_COOKIE_SECURE = CSRF_COOKIE_SECURE = env.bool("HTTPS", default=False)
+SECURE_REDIRECT_EXEMPT = [r"^(api/)?health$"]  # probes ask the process itself, not the proxy
+SECURE_HSTS_SECONDS = env.int("HSTS_SECONDS", default=0)
+SECURE_HSTS_INCLUDE_SUBDOMAINS = env.bool("HSTS_SUBDOMAINS", default=False)
+SECURE_HSTS_PRELOAD = env.bool("HSTS_PRELOAD", default=False)
+SECURE_PROXY_SSL_HEADER = proxy_ssl_header()
 
 INSTALLED_APPS = [
     "django.contrib.admin",
@@ -123,7 +146,8 @@ TIME_ZONE = "UTC"
 USE_TZ = True
 
 STATIC_URL = "static/"
-STATIC_ROOT = BASE_DIR / "staticfiles"
+STATIC_ROOT = env.path("STATIC_ROOT", default=str(BASE_DIR / "staticfiles"))()
+SERVE_STATIC = env.bool("SERVE_STATIC", default=False)
 VENDOR = BASE_DIR / "vendor"  # hls.js, which make installs where there is npm
 STATICFILES_DIRS = [VENDOR] if VENDOR.is_dir() else []
 
@@ -134,7 +158,10 @@ def from_environment(prefix: str) -> dict[str, str]:
     return {name.removeprefix(prefix): value for name, value in os.environ.items() if name.startswith(prefix)}
 
 
-JOBS = from_environment("JOBS_")
+JOBS = {
+    **{name: os.environ[name] for name in ("REDIS_URL", "REDIS_POOL_SIZE") if name in os.environ},
+    **from_environment("JOBS_"),
+}
 VIDEOS = from_environment("VIDEOS_")
 
 

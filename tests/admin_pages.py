@@ -4,16 +4,18 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
 from django.contrib.auth.models import Permission, User
 from django.contrib.messages import get_messages
 from django.http import HttpResponse
 from django.test import Client
 from django.urls import reverse
 
-from jobs import enqueue, lifecycle
+from jobs import enqueue, enqueue_many, lifecycle
+from jobs.admin import window
 from jobs.lifecycle import FailureReport
 from jobs.models import Job
-from tests.actors import claim_one, stored
+from tests.actors import claim_one, new_worker, stored
 
 EVIL = "<script>alert(1)</script>"
 PERMANENT = FailureReport("ValueError", "no", permanent=True)
@@ -32,6 +34,31 @@ def failed_job(type_name: str = "tests.noop", **options: Any) -> Job:
     job = enqueue(type_name, **options)
     lifecycle.fail(claim_one().lease, PERMANENT)
     return stored(job)  # type: ignore[no-any-return]
+
+
+def finished(count: int, *, failed: bool = False, text: str = "x") -> list[str]:
+    """The ids of new jobs that have come to an end."""
+    enqueue_many("work.record", [{"log": text}] * count)
+    ids = []
+    for claimed in lifecycle.claim(new_worker(), count, types=["work.record"]):
+        ids.append(claimed.lease.job_id)
+        if failed:
+            lifecycle.fail(claimed.lease, PERMANENT)
+        else:
+            lifecycle.complete(claimed.lease, None)
+    return sorted(ids)
+
+
+@pytest.fixture
+def _small_window(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(window.find_window, "__defaults__", (10,))
+
+
+def shown(client: Client, **query: Any) -> set[str]:
+    """The ids of the jobs that the list shows."""
+    page = client.get(JOBS, query)
+    assert page.status_code == 200, query
+    return {job.pk for job in page.context["cl"].result_list}
 
 
 def said(response: Any) -> list[str]:

@@ -15,7 +15,7 @@ import av
 import m3u8  # type: ignore[import-untyped]
 import numpy as np
 
-from tests.media_clips import flashes
+from tests.media_clips import flashes, read_number
 from videos.media.plan import EncodePlan
 
 MICROSECOND = Fraction(1, 1_000_000)
@@ -274,3 +274,14 @@ def beep_times(sound: Decoded) -> list[Fraction]:
             times.append(sound.times[0] + Fraction(number, 1000))
         quiet = 0 if noise else quiet + 1
     return times
+
+
+def numbers_shown(folder: Path, plan: EncodePlan, *, quality: int = 0) -> list[int]:
+    """The numbers of the source's pictures, as published."""
+    name = plan.renditions[quality].name
+    data = (folder / name / "init.mp4").read_bytes()
+    data += b"".join(path.read_bytes() for path in sorted((folder / name).glob("seg_*.m4s")))
+    path = folder / f"{name}.whole.mp4"
+    path.write_bytes(data)
+    with av.open(str(path)) as container:
+        return [read_number(luma(frame)) for frame in container.decode(video=0)]

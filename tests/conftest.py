@@ -4,8 +4,9 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable, Generator, Iterator, Sequence
+from importlib import reload
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import quote, urlsplit
 
 import hypothesis
@@ -15,9 +16,15 @@ from pytest_django import Settings
 
 from jobs import capacity, housekeeping, registry, wakeup
 from jobs.invariants import broken_rules
+from jobs.wakeup import redis_link
+from tests import redis_server as redis_servers
 from tests.databases import server_key
 from tests.postgres_server import PostgresServer
+from tests.redis_server import RedisServer
 from tests.support import ROOT, ManageProcess
+
+if TYPE_CHECKING:
+    from tests.remote_site import RemoteSite
 
 hypothesis.settings.register_profile("suite", deadline=None)  # a busy machine is no defect
 hypothesis.settings.load_profile("suite")
@@ -63,8 +70,10 @@ def _invariants_hold(request: pytest.FixtureRequest, _django_db_marker: None) ->
 def _process_starts_afresh() -> None:
     """What a process remembers of its own doings is not carried from test to test."""
     capacity._estimate = capacity._Estimate()
-    housekeeping._tick, housekeeping._sweep = housekeeping._Stopwatch(), housekeeping._Stopwatch()
+    for name in ("_tick", "_sweep", "_first_time"):
+        setattr(housekeeping, name, housekeeping._Stopwatch())
     wakeup._last_sent.clear()
+    redis_link.forget()
 
 
 @pytest.fixture
@@ -153,6 +162,21 @@ def start_manage(
 
 
 @pytest.fixture
+def remote_site(start_manage: StartManage, tmp_path: Path) -> Iterator["RemoteSite"]:
+    """A site whose types of tests/remoteapp run on remote workers. `remote_site.serve()` starts its web server."""
+    from tests.remote_site import RemoteSite
+    from tests.remoteapp import job_types
+
+    before = dict(registry._types)
+    reload(job_types)
+    site = RemoteSite(start_manage, tmp_path)
+    yield site
+    site.wire.close()
+    registry._types.clear()
+    registry._types.update(before)
+
+
+@pytest.fixture
 def log(tmp_path: Path) -> str:
     """The file in which the handlers of tests/jobapp write down what they do."""
     return str(tmp_path / "notes")
@@ -188,6 +212,24 @@ def postgres_server(request: pytest.FixtureRequest, transactional_db: None) -> I
     if not server.is_running():
         server.start()
     connections.close_all()
+
+
+@pytest.fixture(scope="session")
+def one_redis_server() -> Iterator[RedisServer]:
+    programs = redis_servers.programs()
+    if not programs:
+        redis_servers.skip_or_fail()
+    server = RedisServer(programs[0])
+    yield server
+    server.close()
+
+
+@pytest.fixture
+def redis_server(one_redis_server: RedisServer) -> Iterator[RedisServer]:
+    """A Redis of our own, running and empty, to do with as a test likes."""
+    one_redis_server.make_healthy()
+    yield one_redis_server
+    one_redis_server.make_healthy()
 
 
 @pytest.hookimpl(wrapper=True)

@@ -23,6 +23,7 @@ def without_constraints() -> Iterator[None]:
     """In this block, which is undone at its end, the tables of the queue accept anything."""
     with undone(), connection.cursor() as cursor:
         cursor.execute("DROP INDEX jobs_one_active_per_key")
+        cursor.execute("DROP INDEX jobs_one_firing_per_tick")
         if connection.vendor == "sqlite":
             cursor.execute("PRAGMA ignore_check_constraints = ON")
             try:
@@ -36,7 +37,7 @@ def without_constraints() -> Iterator[None]:
         checks = database.fetch(
             "SELECT conrelid::regclass::text, conname FROM pg_constraint"
             " WHERE contype = 'c' AND conrelid IN ('jobs_job'::regclass, 'jobs_attempt'::regclass,"
-            " 'jobs_breaker'::regclass)"
+            " 'jobs_breaker'::regclass, 'jobs_schedule'::regclass)"
         )
         for table, name in checks:
             cursor.execute(f"ALTER TABLE {table} DROP CONSTRAINT {name}")

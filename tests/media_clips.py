@@ -21,6 +21,7 @@ SOUND_RATE = 48000
 BEEP = 0.1
 """Seconds that a flash and its beep last."""
 LIMITS = RunLimits(nice=10, wall_clock=120)
+X264 = ("-c:v", "libx264", "-preset", "ultrafast")
 SMALL_LADDER = tuple(
     ladder.Rung(
         name=f"{side}p",

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import io
 import json
 from itertools import count
 from typing import Any
@@ -52,6 +54,42 @@ class RemoteClient:
         demanded: dict[str, dict[str, Any]] = {"progress": {"percent": 1}, "fail": {"message": "no"}}
         needed = demanded.get(verb, {})
         return self.send(f"jobs/{job['job_id']}/{verb}", {"token": job["token"], **needed, **fields})
+
+    def get(self, job: dict[str, Any], what: str, **headers: str) -> Any:
+        """GET of the order or the source of a job."""
+        given = self._of(job, headers)
+        return self._client.get(f"/api/worker/jobs/{job['job_id']}/{what}", headers=given)
+
+    def put(self, job: dict[str, Any], name: str, content: bytes, *, sha256: str = "", **more: Any) -> Any:
+        """A file of a job. `more` are headers, or what the server makes of them, such as CONTENT_LENGTH."""
+        return self._send_bytes("PUT", job, f"files/{name}", content, sha256, more)
+
+    def archive(self, job: dict[str, Any], content: bytes, *, sha256: str = "", **more: Any) -> Any:
+        return self._send_bytes("POST", job, "archive", content, sha256, more)
+
+    def _send_bytes(
+        self, method: str, job: dict[str, Any], path: str, content: bytes, sha256: str, more: dict[str, Any]
+    ) -> Any:
+        environment: dict[str, Any] = {name: more.pop(name) for name in list(more) if name.isupper()}
+        environment["wsgi.input"] = io.BytesIO(
+            content
+        )  # Django's own fails where fewer bytes come than announced
+        headers = self._of(job, {"X-Content-SHA256": sha256 or hashlib.sha256(content).hexdigest(), **more})
+        return self._client.generic(
+            method,
+            f"/api/worker/jobs/{job['job_id']}/{path}",
+            content,
+            "application/octet-stream",
+            headers=headers,
+            **environment,
+        )
+
+    def _of(self, job: dict[str, Any], headers: dict[str, str]) -> dict[str, str]:
+        return {
+            "Authorization": f"Bearer {self.key}",
+            "X-Lease-Token": str(job["token"]),
+            **{name.replace("_", "-"): value for name, value in headers.items()},
+        }
 
 
 VERBS = ("progress", "complete", "fail", "release")

@@ -154,11 +154,10 @@ def test_a_worker_that_is_added_by_hand_is_a_remote_one_and_holds_its_name(remot
 def test_a_key_is_shown_once_with_the_command_to_paste(admin_client: Client, remote: Worker) -> None:
     answer = issue(admin_client, remote)
     key = answer.context["new_key"]
-    found = worker_keys.verify(key)
-    assert found is not None
-    assert found.worker == remote
-    assert f"python manage.py runworker --server http://testserver --key {key}" in text_of(answer)
-    assert "not part of this version yet" in text_of(answer)
+    assert worker_keys.verify(key) == remote
+    assert f"SPROCKET_KEY={key} sprocket-worker --server http://testserver/api --allow-http" in text_of(
+        answer
+    )
     assert "no-store" in answer["Cache-Control"]
     later = text_of(admin_client.get(page_of(remote)))
     assert key not in later

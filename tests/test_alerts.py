@@ -45,6 +45,7 @@ def webhook(settings: Any) -> Iterator[Webhook]:
             "ALERT_WEBHOOK_URL": webhook.url("/hook/hidden"),
             "ALERT_ALLOW_PRIVATE": True,
             "ALERT_WEBHOOK_SECRET": SECRET,
+            "RECOVERY_GRACE": "1ms",
         }
         yield webhook
 

@@ -12,8 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from jobs.api.bodies import DEEPEST, Bounded, depth, parse
-from jobs.api.errors import Refusal
 from jobs.models import Job, Worker
+from jobs.refusal import Refusal
 from tests.actors import stored
 from tests.conftest import Declare
 from tests.remote_client import REMOTE, RemoteClient, enqueue_remote, good, new_remote, refused
@@ -76,13 +76,13 @@ def test_a_body_over_its_limit_is_refused_before_it_is_parsed(
 ) -> None:
     path = f"jobs/{job['job_id']}/{verb}"
     assert "not JSON" in refused(far.send(path, b"x" * limit), 422)
-    refused(far.send(path, b"x" * (limit + 1)), 413, "too_large")
+    assert refused(far.send(path, b"x" * (limit + 1)), 413, "too_large")
 
 
 def test_a_result_may_be_as_large_as_a_payload(far: RemoteClient, job: dict[str, Any], settings: Any) -> None:
     settings.JOBS = {**settings.JOBS, "PAYLOAD_MAX_BYTES": 2000}
     assert refused(far.report("complete", job, result="x" * 1999), 422).startswith("result: ")
-    refused(far.report("complete", job, result="x" * 8000), 413)
+    assert refused(far.report("complete", job, result="x" * 8000), 413)
     good(far.report("complete", job, result="x" * 1998))
 
 
@@ -115,8 +115,8 @@ def test_no_more_than_the_limit_is_read_of_a_body_that_does_not_say_its_length()
 
 def test_who_is_not_known_is_not_read(far: RemoteClient) -> None:
     far.key = "A" * 43
-    refused(far.send("heartbeat", b"x" * 1_000_000), 401, "key_unknown")
-    refused(far.send("heartbeat", b"no json"), 401, "key_unknown")
+    assert refused(far.send("heartbeat", b"x" * 1_000_000), 401, "key_unknown")
+    assert refused(far.send("heartbeat", b"no json"), 401, "key_unknown")
 
 
 # -- JSON --------------------------------------------------------------------------------------------------------------
@@ -211,11 +211,11 @@ def test_a_body_of_another_kind_is_refused(far: RemoteClient) -> None:
         answer = far._client.generic(
             "POST", "/api/worker/heartbeat", '{"status": "idle"}', kind, headers={"X-Worker-API-Key": far.key}
         )
-        refused(answer, 415, "not_json")
+        assert refused(answer, 415, "not_json")
 
 
 def test_no_body_at_all_is_a_body_without_its_fields(far: RemoteClient) -> None:
-    refused(far.send("heartbeat", b""), 422, "invalid")
+    assert refused(far.send("heartbeat", b""), 422, "invalid")
 
 
 # -- the contract ------------------------------------------------------------------------------------------------------
@@ -223,7 +223,7 @@ def test_no_body_at_all_is_a_body_without_its_fields(far: RemoteClient) -> None:
 
 @pytest.mark.parametrize("body", [[], "text", 1, None, True])
 def test_a_body_that_is_no_object_is_refused(far: RemoteClient, body: Any) -> None:
-    refused(far.send("heartbeat", json.dumps(body)), 422, "invalid")
+    assert refused(far.send("heartbeat", json.dumps(body)), 422, "invalid")
 
 
 @pytest.mark.parametrize(
@@ -328,7 +328,7 @@ def test_a_heartbeat_that_is_none_is_refused(far: RemoteClient, field: str, valu
             ("permanent", "yes"),
         ),
         *(("permanent", 1), ("retry_in_seconds", -1), ("retry_in_seconds", 1e12), ("retry_in_seconds", "60")),
-        *(("traceback", ["x"]), ("attempt", 1)),
+        *(("traceback", ["x"]), ("attempt", 1), ("counted", "no"), ("counted", 0), ("counted", None)),
     ],
 )
 def test_a_failure_that_is_none_is_refused(
@@ -354,4 +354,4 @@ def test_a_length_that_is_none_is_refused(far: RemoteClient, length: str) -> Non
         CONTENT_LENGTH=length,
     )
     assert answer.status_code in (400, 413)
-    refused(answer, answer.status_code)
+    assert refused(answer, answer.status_code)

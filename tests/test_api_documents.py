@@ -35,6 +35,9 @@ def test_the_document_lists_the_operations_of_the_contract(document: Any) -> Non
         "POST /api/worker/heartbeat",
         "POST /api/worker/claim",
         *(f"POST /api/worker/jobs/{{job_id}}/{verb}" for verb in ("progress", "complete", "fail", "release")),
+        *(f"GET /api/worker/jobs/{{job_id}}/{what}" for what in ("order", "source")),
+        "PUT /api/worker/jobs/{job_id}/files/{name}",
+        "POST /api/worker/jobs/{job_id}/archive",
         "GET /api/worker/health",
         "GET /api/jobs",
         "GET /api/jobs/{job_id}",
@@ -85,11 +88,23 @@ def test_what_is_sent_may_have_no_unknown_fields_in_the_document_either(document
     bodies = {
         operation["requestBody"]["content"]["application/json"]["schema"]["$ref"].rpartition("/")[2]
         for _, _, operation in operations(document)
-        if "requestBody" in operation
+        if "application/json" in operation.get("requestBody", {}).get("content", {})
     }
     assert len(bodies) == 7
     for name in bodies:
         assert document["components"]["schemas"][name]["additionalProperties"] is False, name
+
+
+def test_files_are_bodies_of_bytes_with_a_checksum_and_a_lease(document: Any) -> None:
+    kinds = {"files/{name}": ("put", "application/octet-stream"), "archive": ("post", "application/gzip")}
+    for what, (method, content_type) in kinds.items():
+        operation = document["paths"][f"/api/worker/jobs/{{job_id}}/{what}"][method]
+        assert list(operation["requestBody"]["content"]) == [content_type]
+        headers = {p["name"]: p["required"] for p in operation["parameters"] if p["in"] == "header"}
+        assert headers == {"X-Lease-Token": True, "X-Content-SHA256": True}
+        assert {"404", "409", "411", "413", "422", "507"} <= set(operation["responses"])
+    source = document["paths"]["/api/worker/jobs/{job_id}/source"]["get"]
+    assert "application/octet-stream" in source["responses"]["206"]["content"]
 
 
 @pytest.mark.urls("tests.test_api_documents")
@@ -112,6 +127,7 @@ def test_the_page_shows_every_operation_and_loads_nothing_from_elsewhere(documen
         assert f'id="schema-{name}"' in page
     links = re.findall(r'(?:src|href)="([^"#]+)"', page)
     assert links == ["/static/jobs/api.css", "/api/openapi.json"]
+    assert "<code>application/gzip</code>" in page
     targets = set(re.findall(r'href="#([^"]+)"', page))
     assert targets <= set(re.findall(r'id="([^"]+)"', page))
     assert "<script" not in page

@@ -229,7 +229,7 @@ def test_the_job_of_another_worker_does_not_exist(far: RemoteClient, verb: str) 
     assert {(answer.status_code, answer.content) for answer in answers} == {
         (404, answers[0].content),
     }, "whether it exists, and in which state, is none of its business"
-    refused(answers[0], 404, "not_found")
+    assert refused(answers[0], 404, "not_found")
     heartbeat = ["last_heartbeat", "status"]
     assert without(everything(), heartbeat) == without(before, heartbeat)
 
@@ -243,7 +243,7 @@ def without(rows: Any, names: list[str]) -> Any:
     "job_id", ["x", "%00", "0" * 25, "0" * 27, "i" * 26, "..", "ü" * 26, "0" * 25 + "%0A"]
 )
 def test_what_is_no_id_is_not_found(far: RemoteClient, verb: str, job_id: str) -> None:
-    refused(far.report(verb, {"job_id": job_id, "token": 1}), 404, "not_found")
+    assert refused(far.report(verb, {"job_id": job_id, "token": 1}), 404, "not_found")
 
 
 @pytest.mark.parametrize("verb", VERBS)
@@ -257,7 +257,7 @@ def test_a_stale_token_changes_nothing_even_when_the_same_worker_holds_the_job_a
     fresh = far.claim_one()
     before = everything()
     for token in (stale["token"], fresh["token"] + 1, 2**63 - 1):
-        refused(far.report(verb, {"job_id": job_id, "token": token}), 409, "lease_lost")
+        assert refused(far.report(verb, {"job_id": job_id, "token": token}), 409, "lease_lost")
     assert everything() == before
     good(far.report("complete", fresh))
 
@@ -282,7 +282,7 @@ def test_a_job_that_is_over_cannot_be_changed(far: RemoteClient, verb: str, end:
         assert stored(job_id).result == ("the one" if end == "completed" else None)
         return
     before = everything()
-    refused(far.report(verb, job), 409, "lease_lost")
+    assert refused(far.report(verb, job), 409, "lease_lost")
     assert everything() == before
 
 
@@ -316,7 +316,7 @@ def test_while_the_database_is_away_the_answer_is_to_try_again(
     assert "server closed" not in refused(answer, 503, "unavailable")
     assert answer["Retry-After"] == "5"
     monkeypatch.setattr("jobs.worker_keys._find", fail)
-    refused(far.send("heartbeat", {"status": "idle"}), 503, "unavailable")
+    assert refused(far.send("heartbeat", {"status": "idle"}), 503, "unavailable")
 
 
 def test_a_bug_is_an_answer_in_json_that_gives_nothing_away(
@@ -334,10 +334,10 @@ def test_a_bug_is_an_answer_in_json_that_gives_nothing_away(
     "path", ["worker", "worker/", "worker/nothing", "worker/jobs/x/explode", "jobs/a/b/c"]
 )
 def test_addresses_that_do_not_exist_answer_in_json(far: RemoteClient, path: str) -> None:
-    refused(far._client.post(f"/api/{path}"), 404, "not_found")
+    assert refused(far._client.post(f"/api/{path}"), 404, "not_found")
 
 
 def test_methods_that_do_not_exist_answer_in_json(far: RemoteClient) -> None:
     answer = far._client.get("/api/worker/claim")
-    refused(answer, 405, "method_not_allowed")
+    assert refused(answer, 405, "method_not_allowed")
     assert answer["Allow"] == "POST"

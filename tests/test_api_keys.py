@@ -61,15 +61,15 @@ def test_a_key_comes_as_bearer_or_in_a_header_of_its_own(far: RemoteClient) -> N
 
 def test_without_a_key_nobody_gets_in(far: RemoteClient) -> None:
     answer = beat()
-    refused(answer, 401, "not_authenticated")
+    assert refused(answer, 401, "not_authenticated")
     assert answer["WWW-Authenticate"] == "Bearer"
-    refused(beat(Authorization=far.key), 401, "not_authenticated")
-    refused(beat(Authorization=f"Basic {far.key}"), 401, "not_authenticated")
+    assert refused(beat(Authorization=far.key), 401, "not_authenticated")
+    assert refused(beat(Authorization=f"Basic {far.key}"), 401, "not_authenticated")
 
 
 @pytest.mark.parametrize("name", ["key", "api_key", "X-Worker-API-Key", "Authorization", "token"])
 def test_a_key_in_the_query_string_is_not_looked_at(far: RemoteClient, name: str) -> None:
-    refused(beat(f"{HEARTBEAT}?{name}={far.key}"), 401, "not_authenticated")
+    assert refused(beat(f"{HEARTBEAT}?{name}={far.key}"), 401, "not_authenticated")
     assert WorkerKey.objects.filter(last_used_at__isnull=False).count() == 1, "from the first heartbeat"
 
 
@@ -78,27 +78,29 @@ def test_a_key_in_the_query_string_is_not_looked_at(far: RemoteClient, name: str
     ["", "x", "a" * 42, "a" * 44, "a" * 43, "ü" * 43, "a" * 43 + ",b", "Bearer " + "a" * 43, "a" * 7000],
 )
 def test_a_malformed_key_opens_nothing(far: RemoteClient, key: str) -> None:
-    refused(beat(Authorization=f"Bearer {key}"), 401, "key_unknown")
-    refused(beat(X_Worker_API_Key=key), 401, "key_unknown")
+    assert refused(beat(Authorization=f"Bearer {key}"), 401, "key_unknown")
+    assert refused(beat(X_Worker_API_Key=key), 401, "key_unknown")
 
 
 def test_a_key_with_the_prefix_of_another_opens_nothing(far: RemoteClient) -> None:
-    refused(beat(X_Worker_API_Key=far.key[:8] + "A" * 35), 401, "key_unknown")
-    refused(beat(X_Worker_API_Key=far.key[:-1] + ("A" if far.key[-1] != "A" else "B")), 401, "key_unknown")
+    assert refused(beat(X_Worker_API_Key=far.key[:8] + "A" * 35), 401, "key_unknown")
+    assert refused(
+        beat(X_Worker_API_Key=far.key[:-1] + ("A" if far.key[-1] != "A" else "B")), 401, "key_unknown"
+    )
 
 
 def test_two_different_keys_at_once_open_nothing(far: RemoteClient) -> None:
     other = further_key(far)
-    refused(beat(Authorization=f"Bearer {far.key}", X_Worker_API_Key=other.key), 401, "key_unknown")
+    assert refused(beat(Authorization=f"Bearer {far.key}", X_Worker_API_Key=other.key), 401, "key_unknown")
 
 
 def test_a_revoked_or_expired_key_opens_nothing_and_its_holder_is_told_why(far: RemoteClient) -> None:
     second = further_key(far)
     worker_keys.revoke([WorkerKey.objects.get(prefix=far.key[:8]).pk])
-    refused(beat(X_Worker_API_Key=far.key), 401, "key_revoked")
+    assert refused(beat(X_Worker_API_Key=far.key), 401, "key_revoked")
     good(beat(X_Worker_API_Key=second.key))
     WorkerKey.objects.update(expires_at=database.now_minus(timedelta(seconds=1)))
-    refused(beat(X_Worker_API_Key=second.key), 401, "key_expired")
+    assert refused(beat(X_Worker_API_Key=second.key), 401, "key_expired")
 
 
 def test_a_key_that_is_revoked_in_mid_job_ends_everything_at_once(far: RemoteClient) -> None:
@@ -106,9 +108,9 @@ def test_a_key_that_is_revoked_in_mid_job_ends_everything_at_once(far: RemoteCli
     job = far.claim_one()
     worker_keys.revoke_all(far.worker)
     for verb in ("progress", "complete", "fail", "release"):
-        refused(far.report(verb, job), 401, "key_revoked")
-    refused(far.ask(), 401, "key_revoked")
-    refused(far.send("heartbeat", {"status": "busy", "running": []}), 401, "key_revoked")
+        assert refused(far.report(verb, job), 401, "key_revoked")
+    assert refused(far.ask(), 401, "key_revoked")
+    assert refused(far.send("heartbeat", {"status": "busy", "running": []}), 401, "key_revoked")
     further = further_key(far)
     good(further.report("complete", job))
     assert job_id == job["job_id"]
@@ -116,7 +118,7 @@ def test_a_key_that_is_revoked_in_mid_job_ends_everything_at_once(far: RemoteCli
 
 def test_a_key_of_a_worker_that_is_no_remote_one_opens_nothing() -> None:
     _, key = worker_keys.issue(new_worker())
-    refused(beat(X_Worker_API_Key=key), 401, "key_unknown")
+    assert refused(beat(X_Worker_API_Key=key), 401, "key_unknown")
 
 
 def test_the_use_of_a_key_is_written_once_a_minute(far: RemoteClient) -> None:
@@ -132,7 +134,7 @@ def test_the_use_of_a_key_is_written_once_a_minute(far: RemoteClient) -> None:
 def test_a_worker_key_opens_nothing_of_the_staff(far: RemoteClient) -> None:
     for path in ("jobs", "queue", "workers"):
         answer = Client().get(f"/api/{path}", headers={"Authorization": f"Bearer {far.key}"})
-        refused(answer, 401, "wrong_token")
+        assert refused(answer, 401, "wrong_token")
 
 
 # -- how often ---------------------------------------------------------------------------------------------------------
@@ -143,17 +145,17 @@ def test_wrong_keys_are_limited_and_right_ones_are_not(far: RemoteClient, settin
     settings.JOBS = {**settings.JOBS, "FAILED_AUTH_RATE": 3}
     wrong = "A" * 43
     for _ in range(3):
-        refused(beat(X_Worker_API_Key=wrong), 401, "key_unknown")
+        assert refused(beat(X_Worker_API_Key=wrong), 401, "key_unknown")
     answer = beat(X_Worker_API_Key=wrong)
-    refused(answer, 429, "too_many_tries")
+    assert refused(answer, 429, "too_many_tries")
     assert 1 <= int(answer["Retry-After"]) <= 60
     good(beat(X_Worker_API_Key=far.key))
-    refused(beat(Authorization=f"Bearer {wrong}"), 429)
+    assert refused(beat(Authorization=f"Bearer {wrong}"), 429)
 
 
 def test_a_missing_key_costs_no_statement(django_assert_num_queries: Any) -> None:
     with django_assert_num_queries(0):
-        refused(beat(), 401)
+        assert refused(beat(), 401)
 
 
 @pytest.mark.parametrize(("proxies", "limited"), [(0, True), (1, False)])
@@ -211,14 +213,14 @@ def test_with_the_secret_a_worker_gets_its_key_once() -> None:
 @pytest.mark.usefixtures("open_to_registration")
 @pytest.mark.parametrize("secret", [None, "", "x", SECRET[:-1], SECRET + "x", SECRET.upper(), "ü" * 20])
 def test_a_wrong_secret_registers_nobody(secret: str | None) -> None:
-    refused(register(secret=secret), 401, "wrong_secret")
+    assert refused(register(secret=secret), 401, "wrong_secret")
     assert not Worker.objects.exists()
 
 
 @pytest.mark.usefixtures("open_to_registration")
 def test_the_secret_is_compared_in_constant_time() -> None:
     with patch("jobs.api.authentication.constant_time_compare", return_value=False) as compare:
-        refused(register(), 401)
+        assert refused(register(), 401)
     compare.assert_called_once_with(SECRET, SECRET)
 
 
@@ -232,18 +234,18 @@ def test_a_name_that_would_look_like_something_else_is_refused(name: Any) -> Non
 @pytest.mark.usefixtures("open_to_registration")
 def test_a_name_that_is_taken_is_refused_and_leaves_nothing() -> None:
     new_worker(name="new")
-    refused(register(), 409, "name_taken")
+    assert refused(register(), 409, "name_taken")
     assert (Worker.objects.count(), WorkerKey.objects.count()) == (1, 0)
 
 
 @pytest.mark.usefixtures("open_to_registration")
 def test_registration_is_limited_before_the_secret_is_looked_at(settings: Any) -> None:
     settings.JOBS = {**settings.JOBS, "REGISTRATION_RATE": 2}
-    refused(register(secret="wrong"), 401)
+    assert refused(register(secret="wrong"), 401)
     assert register().status_code == 201
     for secret in ("wrong", SECRET):
         answer = register({"name": "other"}, secret)
-        refused(answer, 429, "too_many_tries")
+        assert refused(answer, 429, "too_many_tries")
         assert int(answer["Retry-After"]) >= 1
 
 

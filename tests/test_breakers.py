@@ -270,4 +270,3 @@ def test_the_rules_of_breakers_are_shown_to_fail() -> None:
             "only a half-open breaker has trial calls"
         ]
     assert broken_rules() == []
-

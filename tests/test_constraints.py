@@ -11,7 +11,7 @@ from django.apps import apps
 from django.db import IntegrityError, connection, transaction
 from django.db.models import ProtectedError
 
-from jobs.models import Breaker, ClaimAnswer, Job, RateWindow, Status
+from jobs.models import Breaker, ClaimAnswer, Firing, Job, RateWindow, Schedule, Status
 from tests.constraints import undone
 from tests.factories import (
     AttemptFactory,
@@ -34,6 +34,16 @@ def job(**fields: Any) -> Write:
 
 def breaker(**fields: Any) -> Write:
     return lambda: Breaker.objects.create(name="b", **fields)
+
+
+def schedule(**fields: Any) -> Write:
+    return lambda: Schedule.objects.create(name="s", type="tests.noop", cron="* * * * *", **fields)
+
+
+def two_firings_of_one_tick() -> None:
+    row = schedule(next_at=NOON)()
+    for by_hand in (True, True, False, False):
+        Firing.objects.create(schedule=row, tick=NOON, by_hand=by_hand)
 
 
 def two_with_one_key(first: str, second: str) -> Write:
@@ -119,6 +129,10 @@ IMPOSSIBLE: list[tuple[str, str, Write]] = [
             RateWindow(name="n", slot=1, started_at=NOON, count=1) for _ in range(2)
         ),
     ),
+    ("jobs_schedule_next_iff_active", "active and never due", schedule()),
+    ("jobs_schedule_next_iff_active", "paused and due", schedule(paused=True, next_at=NOON)),
+    ("jobs_schedule_next_iff_active", "removed and due", schedule(removed=True, next_at=NOON)),
+    ("jobs_one_firing_per_tick", "a tick that fires twice", two_firings_of_one_tick),
     ("jobs_breaker_known_state", "neither open nor closed", breaker(state="ajar")),
     ("jobs_breaker_open_until", "open for ever", breaker(state="open")),
     ("jobs_breaker_open_until", "closed until noon", breaker(state="closed", retry_at=NOON)),
@@ -131,6 +145,7 @@ COLUMNS = {
     "jobs_one_edge": "jobs_prerequisite.job_id, jobs_prerequisite.needs_id",
     "jobs_one_window": "jobs_submissionwindow.submitter, jobs_submissionwindow.minute",
     "jobs_worker_name": "jobs_worker.name",
+    "jobs_one_firing_per_tick": "jobs_firing.schedule_id, jobs_firing.tick",
     "jobs_one_answer_per_key": "jobs_claimanswer.worker_id, jobs_claimanswer.key",
     "jobs_one_rate_window": "jobs_ratewindow.name, jobs_ratewindow.slot",
 }

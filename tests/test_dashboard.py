@@ -150,7 +150,7 @@ def test_html_in_names_stays_text(admin_client: Client, declare: Declare) -> Non
     state = state_of(admin_client)
     assert "<script>alert" not in pages[0] + pages[1]
     fragments = [value["html"] for value in state.values() if isinstance(value, dict)]
-    assert len(fragments) == 7
+    assert len(fragments) == 8
     assert "<script" not in "".join(fragments)
     assert "&lt;script&gt;" in "".join(fragments)
     assert f"type.{EVIL}.pending" in state, "a key is compared, never parsed"
@@ -178,7 +178,7 @@ def test_a_state_read_twice_is_the_same_while_nothing_happens(admin_client: Clie
     def read() -> list[dict[str, Any]]:
         return [dict(topic.read()) for topic in topics]
 
-    wait_until(lambda: read() == read())  # not at once only when a minute begins between the two
+    assert wait_until(lambda: read() == read())  # not at once only when a minute begins between the two
 
 
 def test_what_the_stream_says_has_its_place_on_the_page(admin_client: Client) -> None:

@@ -30,6 +30,7 @@ def test_a_queue_with_workers_is_fine(address: str) -> None:
         "database": True,
         "active_workers": 1,
         "pending_jobs": 1,
+        "redis": None,
     }
     assert answer["Cache-Control"] == "no-store"
 
@@ -64,5 +65,6 @@ def test_it_is_only_asked(address: str) -> None:
 
 
 def test_it_costs_two_statements(address: str, django_assert_num_queries: Any) -> None:
+    Client().get(address)  # the first time a process also looks whether the database is migrated
     with django_assert_num_queries(2):
         Client().get(address)

@@ -212,6 +212,6 @@ def test_the_ear_of_a_worker_hears_it() -> None:
             enqueue("tests.noop")
             return heard.wait(0.2)
 
-        wait_until(enqueue_and_listen)
+        assert wait_until(enqueue_and_listen)
     finally:
         ear.stop()

@@ -99,10 +99,10 @@ def test_a_handler_deaf_to_everything_is_killed_with_all_its_processes(
         worker.send_signal(signal.SIGTERM)
     elif how == "kill -9":
         os.kill(worker.pid, signal.SIGKILL)
-    wait_until(lambda: not exists(child))
-    wait_until(lambda: not exists(grandchild))
+    assert wait_until(lambda: not exists(child))
+    assert wait_until(lambda: not exists(grandchild))
     if how == "timeout":
-        wait_until(lambda: Attempt.objects.filter(job=job, outcome="failed", error_type="JobTimeout"))
+        assert wait_until(lambda: Attempt.objects.filter(job=job, outcome="failed", error_type="JobTimeout"))
     else:
         ends = {"cancel": "cancelled", "drain": "pending", "kill -9": "processing"}
-        wait_for_status(job, ends[how])
+        assert wait_for_status(job, ends[how]).status == ends[how]

@@ -50,8 +50,8 @@ def test_a_workflow_is_followed_as_a_whole(connect: Connect) -> None:
     stream = connect(f"?workflow={first.workflow_id}")
     wait_until(lambda: stream.state.get(f"job.{second.id}.status") == "waiting")
     lifecycle.complete(claim_one().lease)
-    wait_until(lambda: stream.state[f"job.{first.id}.status"] == "completed")
-    wait_until(lambda: stream.state[f"job.{second.id}.status"] == "pending")
+    assert wait_until(lambda: stream.state[f"job.{first.id}.status"] == "completed")
+    assert wait_until(lambda: stream.state[f"job.{second.id}.status"] == "pending")
 
 
 def test_progress_reaches_the_page_soon(connect: Connect) -> None:
@@ -94,7 +94,7 @@ def test_after_a_lost_connection_the_page_has_the_present_state(connect: Connect
     first.close()
     lifecycle.complete(claim_one().lease)
     again = connect(f"?job={job.id}", **{"Last-Event-ID": first.last_event_id})
-    wait_until(lambda: again.state.get(f"job.{job.id}.status") == "completed")
+    assert wait_until(lambda: again.state.get(f"job.{job.id}.status") == "completed")
 
 
 def test_who_has_the_present_state_is_not_sent_it_again(connect: Connect) -> None:

@@ -73,7 +73,7 @@ def test_the_hub_uses_one_database_connection_and_gives_it_back(connect: Connect
     for stream in streams:
         stream.close()
     wait_until(lambda: not hub.pages or forget_pages())
-    wait_until(lambda: others() == before)
+    assert wait_until(lambda: others() == before)
 
 
 def test_a_page_that_vanishes_is_forgotten_at_the_next_event(connect: Connect) -> None:
@@ -100,7 +100,7 @@ def test_a_page_that_vanishes_is_forgotten_at_the_next_heartbeat(
     stream = connect(f"?job={job.id}")
     wait_until(lambda: stream.raw.count(": heartbeat\n") >= 2)
     stream.close()
-    wait_until(lambda: hub.pages == 0)
+    assert wait_until(lambda: hub.pages == 0)
 
 
 def test_a_page_whose_server_never_asks_is_forgotten_too(monkeypatch: pytest.MonkeyPatch) -> None:

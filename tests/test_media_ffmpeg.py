@@ -112,7 +112,7 @@ def test_it_dies_with_the_process_that_started_it(tmp_path: Path) -> None:
     finally:
         worker.send_signal(signal.SIGKILL)
         worker.wait()
-    wait_until(lambda: not ffmpegs_in(folder))
+    assert wait_until(lambda: not ffmpegs_in(folder))
 
 
 def test_a_chunk_that_is_stopped_leaves_nothing(tmp_path: Path) -> None:

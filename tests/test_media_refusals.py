@@ -101,7 +101,7 @@ def test_noise_behind_a_good_start(tmp_path: Path, name: str) -> None:
     clip = make_clip(tmp_path / f"good-{name}", frames=25)
     path = tmp_path / name
     path.write_bytes(clip.read_bytes()[:1000] + os.urandom(50_000))
-    refusal(path)
+    assert refusal(path)
 
 
 def test_an_mp4_without_its_index(tmp_path: Path) -> None:

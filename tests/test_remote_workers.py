@@ -80,7 +80,7 @@ def test_a_new_start_under_the_same_key_takes_back_what_the_former_process_held(
     before = far.claim_one()
     answer = far.heartbeat("starting")
     assert (answer["leases"], status_of(job_id), outcomes_of(job_id)) == ([], Status.PENDING, ["lost"])
-    refused(far.report("complete", before), 409, "lease_lost")
+    assert refused(far.report("complete", before), 409, "lease_lost")
     assert far.claim_one()["token"] > before["token"]
 
 
@@ -94,7 +94,7 @@ def test_a_local_worker_never_takes_the_name_of_a_remote_one(far: RemoteClient) 
 def test_a_silent_worker_comes_back_with_a_heartbeat(far: RemoteClient) -> None:
     Worker.objects.update(status=WorkerStatus.OFFLINE)
     job_id = enqueue_remote()
-    refused(far.ask(), 409, "worker_offline")
+    assert refused(far.ask(), 409, "worker_offline")
     far.heartbeat()
     assert far.claim_one()["job_id"] == job_id
 
@@ -162,7 +162,7 @@ def test_a_disabled_worker_is_told_to_stop_may_report_and_gets_nothing_new(far: 
     answer = far.heartbeat("busy", running=leases([job]))
     assert (answer["state"], answer["order"]) == ("disabled", "disabled")
     assert [entry["reason"] for entry in answer["stop"]] == ["disabled"]
-    refused(far.ask(), 403, "worker_disabled")
+    assert refused(far.ask(), 403, "worker_disabled")
     good(far.report("release", job))
     assert far.heartbeat("idle")["state"] == "disabled", "no heartbeat enables it"
     assert far.heartbeat("starting")["state"] == "disabled"
@@ -320,7 +320,7 @@ def test_a_worker_is_deleted_with_its_keys_and_answers(far: RemoteClient) -> Non
     Worker.objects.all().delete()
     assert not WorkerKey.objects.exists()
     assert not ClaimAnswer.objects.exists()
-    refused(far.ask(), 401, "key_unknown")
+    assert refused(far.ask(), 401, "key_unknown")
 
 
 def test_a_name_belongs_to_one_worker() -> None:

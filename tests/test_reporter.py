@@ -9,6 +9,7 @@ from jobs import enqueue, lifecycle
 from jobs.lifecycle import ClaimedJob
 from jobs.models import Job, Worker
 from jobs.signals import Transition, jobs_changed
+from jobs.worker.at_database import AtDatabase
 from jobs.worker.handling import Outcome
 from jobs.worker.reporter import Reporter
 from tests.actors import new_worker, outcomes_of, status_of
@@ -19,7 +20,8 @@ pytestmark = pytest.mark.django_db(transaction=True)
 
 @pytest.fixture
 def reporter() -> Iterator[Reporter]:
-    reporter = Reporter(is_busy=lambda: False, on_lost=lambda lease: None)
+    transport = AtDatabase(name=None, types=[], capabilities=[], concurrency=1)
+    reporter = Reporter(transport, is_busy=lambda: False, on_lost=lambda lease: None)
     yield reporter
     if reporter._thread.is_alive():
         assert reporter.finish(timeout=120)
@@ -79,7 +81,7 @@ def test_an_end_that_cannot_be_written_at_all_keeps_nobody_else_from_ending(
     late = enqueue("tests.noop")
     (claimed,) = lifecycle.claim(new_worker())
     reporter.outcome(Outcome(claimed.lease))
-    wait_until(lambda: status_of(late) == "completed")
+    assert wait_until(lambda: status_of(late) == "completed")
 
 
 def test_outcomes_are_written_before_the_reporter_ends(reporter: Reporter, jobs: list[Job]) -> None:

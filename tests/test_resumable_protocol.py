@@ -11,7 +11,7 @@ from django.test import RequestFactory
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from videos.refusal import Refusal
+from jobs.refusal import Refusal
 from videos.resumable import protocol
 
 KEYS = st.from_regex(r"[!-+\--~]{1,30}", fullmatch=True)

@@ -24,6 +24,7 @@ def test_an_empty_queue() -> None:
         "failed": 0,
         "types": {},
         "priorities": {},
+        "breakers": {},
         "workers": 0,
         "shutting_down": False,
     }

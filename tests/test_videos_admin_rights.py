@@ -4,28 +4,18 @@ from __future__ import annotations
 
 import pytest
 from django.contrib.admin.models import LogEntry
-from django.contrib.auth.models import Permission, User
+from django.contrib.auth.models import User
 from django.test import Client
 
 from jobs.models import Job
 from tests.video_admin import LIST, page_of, send
 from tests.video_admin import failed as failed
 from tests.video_admin import video as video
-from tests.video_site import clip
+from tests.video_site import client_of, clip
 from videos.models import Transcode, Video, VideoStatus
 from videos.verbs import VERBS, situation_of
 
 pytestmark = pytest.mark.django_db
-
-
-def client_of(*permissions: str, staff: bool = True) -> Client:
-    user = User.objects.create_user(f"clerk{User.objects.count()}", is_staff=staff)
-    user.user_permissions.set(
-        Permission.objects.filter(codename__in=permissions, content_type__app_label="videos")
-    )
-    client = Client()
-    client.force_login(user)
-    return client
 
 
 def test_the_permission_matrix(video: Video) -> None:

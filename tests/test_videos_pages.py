@@ -10,9 +10,10 @@ from django.contrib.auth.models import Permission, User
 from django.test import AsyncClient, Client
 from pytest_django import Settings
 
+from jobs import file_responses
 from jobs.testing import run_due_jobs
 from tests.video_site import accept, channel, clip, current, files_in
-from videos import intervening, serving, storage
+from videos import intervening, storage
 from videos.models import Video, Visibility
 
 pytestmark = pytest.mark.django_db
@@ -112,7 +113,7 @@ def test_ranges(video: Video, client: Client, asked: str, status: int, part: sli
 def test_under_asgi_a_file_is_sent_block_by_block(
     video: Video, async_client: AsyncClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(serving, "BLOCK", 1000)
+    monkeypatch.setattr(file_responses, "BLOCK", 1000)
     whole = storage.published_file(video.pk, 1, "360p/seg_00001.m4s").read_bytes()
 
     async def blocks() -> list[bytes]:

@@ -166,7 +166,7 @@ def test_no_ffmpeg_outlives_its_worker(environment: dict[str, str], start_manage
     worker = start_manage("runworker", env=environment)
     encoders = wait_until(lambda: encoders_of(worker))
     worker.kill()
-    wait_until(lambda: not any(Path(f"/proc/{pid}").exists() for pid in encoders), timeout=20)
+    assert wait_until(lambda: not any(Path(f"/proc/{pid}").exists() for pid in encoders), timeout=20)
 
 
 def test_a_draining_worker_gives_a_long_chunk_back_uncounted(

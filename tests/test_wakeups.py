@@ -10,7 +10,7 @@ from django.db import connection, transaction
 
 from jobs import enqueue, wakeup
 from jobs.wakeup import Ear, local
-from jobs.worker.loop import AWAKE_SECONDS
+from jobs.worker.at_database import AWAKE_SECONDS
 from tests.actors import Background
 from tests.conftest import StartManage
 from tests.support import ManageProcess, wait_until
@@ -74,13 +74,13 @@ def test_a_sleeping_worker_is_woken_by_an_enqueue(start_manage: StartManage) -> 
     """By NOTIFY on PostgreSQL, by a local datagram on SQLite, long before it would look by itself."""
     sleeping(start_manage, **DROWSY)
     for _ in range(3):
-        wait_for_status(enqueue("tests.noop"), "completed", timeout=15)
+        assert wait_for_status(enqueue("tests.noop"), "completed", timeout=15).status == "completed"
         fall_asleep()
 
 
 def test_a_worker_without_hints_finds_jobs_by_polling(start_manage: StartManage) -> None:
     sleeping(start_manage, **DEAF, JOBS_TICK_INTERVAL="100ms")
-    wait_for_status(enqueue("tests.noop"), "completed")
+    assert wait_for_status(enqueue("tests.noop"), "completed").status == "completed"
 
 
 def test_a_delayed_job_runs_when_its_time_comes_without_a_hint(start_manage: StartManage) -> None:
@@ -99,7 +99,7 @@ def test_a_hint_goes_out_with_the_commit_and_not_before(listen: Listen) -> None:
         Background(wakeup.send).result()
         wait_until(lambda: hints.count == 1)  # that of the other connection, so hints do arrive
         wakeup._last_sent.clear()  # two hints within 10 ms are one
-    wait_until(lambda: hints.count == 2)
+    assert wait_until(lambda: hints.count == 2)
 
 
 def test_a_rollback_sends_no_hint(listen: Listen) -> None:
@@ -159,4 +159,4 @@ def test_a_worker_whose_ear_was_cut_off_hears_again(start_manage: StartManage) -
             return [row for row in cursor.fetchall() if row[0] != pid] != []
 
         wait_until(listens_again)
-    wait_for_status(enqueue("tests.noop"), "completed", timeout=15)
+    assert wait_for_status(enqueue("tests.noop"), "completed", timeout=15).status == "completed"

@@ -131,7 +131,7 @@ def test_a_worker_that_freezes_in_a_transaction_does_not_hold_up_the_others(
     start_manage("runworker", env=QUICK | {"JOBS_OFFLINE_THRESHOLD": "500ms"})
     wait_until(lambda: Worker.objects.get(pk=mute.pk).status == "offline")
     os.kill(frozen.pid, signal.SIGCONT)
-    wait_until(lambda: Worker.objects.get(pk=mute.pk).status == "idle")
+    assert wait_until(lambda: Worker.objects.get(pk=mute.pk).status == "idle")
 
 
 def _let_the_sweep_pass(pid: int) -> None:

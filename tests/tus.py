@@ -1,16 +1,24 @@
-"""What the tests of resumable uploads share: a client that says each header itself, right or wrong."""
+"""What the tests of resumable uploads share: a client that says each header itself, right or wrong, and a film."""
 
 from __future__ import annotations
 
+import hashlib
 from base64 import b64encode
+from datetime import timedelta
+from pathlib import Path
 from typing import Any
 
+import pytest
 from django.test import Client
+from pytest_django import Settings
 
-from tests.video_site import channel
+from tests.video_site import channel, clip, files_in
+from videos.models import ResumableUpload, Video
+from videos.resumable import uploads
 
 UPLOADS = "/api/uploads/"
 CHUNK = "application/offset+octet-stream"
+DAY = timedelta(days=1, minutes=1)
 
 
 def encoded(**metadata: str) -> str:
@@ -56,3 +64,31 @@ class Tus:
             "Tus-Resumable": "1.0.0",
             **{name.replace("_", "-"): value for name, value in headers.items()},
         }
+
+
+@pytest.fixture
+def tus(admin_client: Client, videos_root: Path, settings: Settings) -> Tus:
+    settings.VIDEOS = {**settings.VIDEOS, "MIN_FREE_BYTES": 0}
+    return Tus(admin_client)
+
+
+@pytest.fixture
+def film() -> bytes:
+    return clip(50).read_bytes()
+
+
+def sha(data: bytes, algorithm: str = "sha1") -> str:
+    return f"{algorithm} {b64encode(hashlib.new(algorithm, data).digest()).decode()}"
+
+
+def nothing_is_left(root: Path) -> bool:
+    return not Video.objects.exists() and not ResumableUpload.objects.exists() and files_in(root) == {}
+
+
+def pen_of(place: str) -> Any:
+    """The right to write to an upload, as another request has it."""
+    return uploads.arriving(ResumableUpload.objects.get(pk=place.removeprefix(UPLOADS))).writing()
+
+
+def film_for(**metadata: str) -> str:
+    return encoded(filename="film.mp4", **{"channel": str(channel().pk), **metadata})

@@ -6,6 +6,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from django.contrib.auth.models import Permission, User
+from django.test import Client
+
 from tests import conformance
 from tests.media_clips import make_clip
 from videos import assembling, intake, storage
@@ -34,6 +37,17 @@ def two_qualities(frames: int = 100) -> Path:
 def channel(slug: str = "films") -> Channel:
     found: Channel = Channel.objects.get_or_create(slug=slug, defaults={"name": slug.title()})[0]
     return found
+
+
+def client_of(*permissions: str, staff: bool = True, csrf: bool = False) -> Client:
+    """Somebody new, signed in, with these permissions of the app."""
+    user = User.objects.create_user(f"clerk{User.objects.count()}", is_staff=staff)
+    user.user_permissions.set(
+        Permission.objects.filter(codename__in=permissions, content_type__app_label="videos")
+    )
+    client = Client(enforce_csrf_checks=csrf)
+    client.force_login(user)
+    return client
 
 
 def accept(path: Path, **wanted: Any) -> Video:

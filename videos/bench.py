@@ -41,11 +41,6 @@ class Bench(ABC):
 
     @property
     @abstractmethod
-    def source_bytes(self) -> int:
-        """The size that the source had when it was uploaded."""
-
-    @property
-    @abstractmethod
     def plan(self) -> EncodePlan: ...
 
     @abstractmethod
@@ -83,15 +78,9 @@ class Bench(ABC):
     def ffmpeg(self) -> Path:
         return ffmpeg.binary(conf.current().ffmpeg)
 
+    @abstractmethod
     def refuse_changed_source(self) -> None:
         """What was read of a file that is no longer the one that was uploaded is not kept; raises PermanentFailure."""
-        with contextlib.suppress(FileNotFoundError):  # it was removed; what was open stayed whole
-            size = self.source.stat().st_size
-            if size != self.source_bytes:
-                raise PermanentFailure(
-                    f"The source has changed: {self.source} has {size:,} bytes, and had {self.source_bytes:,} when it "
-                    "was uploaded. Put it back as it was; then retry the video."
-                )
 
     def watch(self, *, total: float, step: str) -> Watch:
         return Watch(self.job, total, step)

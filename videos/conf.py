@@ -26,6 +26,7 @@ PRESETS = ("ultrafast", "superfast", "veryfast", "faster", "fast", "medium", "sl
 class VideosSettings:
     root: str = text("", "the folder that holds every file of every video; empty: MEDIA_ROOT/videos")
     upload_max_bytes: int = number(100 * 10**9, "the largest upload")
+    upload_rate: int = number(120, "uploads that one user may begin per minute")
     upload_quota_bytes: int = number(
         200 * 10**9, "how many bytes the unfinished resumable uploads of one user may have together"
     )

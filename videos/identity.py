@@ -8,10 +8,8 @@ from typing import Any
 from django.http import HttpRequest, HttpResponse
 from django.middleware.csrf import CsrfViewMiddleware
 
-from jobs import conf, staff_tokens, throttle
-from jobs.exceptions import TooManyTries
-from jobs.rate_limits import Limit, forwarded_address
-from videos.refusal import Refusal
+from jobs.credentials import staff_with
+from jobs.refusal import Refusal, not_authenticated
 
 _BEARER = re.compile(r"bearer +(\S+)", re.IGNORECASE)
 
@@ -21,7 +19,7 @@ def identify(request: HttpRequest, *permissions: str) -> Any:
     header = request.headers.get("Authorization", "")
     user = _by_token(request, header) if header else getattr(request, "user", None)
     if user is None or not user.is_authenticated:
-        raise Refusal(401, "not_authenticated", "Sign in, or send a staff token.", WWW_Authenticate="Bearer")
+        raise not_authenticated("not_authenticated", "Sign in, or send a staff token.")
     if not user.is_active or not user.is_staff or not any(user.has_perm(name) for name in permissions):
         raise Refusal(403, "forbidden", f"This takes the permission {' or '.join(permissions)}.")
     if not header:
@@ -32,30 +30,7 @@ def identify(request: HttpRequest, *permissions: str) -> Any:
 
 def _by_token(request: HttpRequest, header: str) -> Any:
     match = _BEARER.fullmatch(header.strip())
-    user = staff_tokens.verify(match[1]) if match else None
-    if user is None:
-        _count_wrong(request)
-        raise Refusal(
-            401,
-            "wrong_token",
-            "This token is wrong, has expired or was made void.",
-            WWW_Authenticate="Bearer",
-        )
-    return user
-
-
-def _count_wrong(request: HttpRequest) -> None:
-    """Together with those that the API of the queue refuses. Right tokens are never limited."""
-    settings = conf.current()
-    address = forwarded_address(
-        request.META.get("REMOTE_ADDR") or "",
-        request.headers.get("X-Forwarded-For", ""),
-        settings.trusted_proxies,
-    )
-    try:
-        throttle.take(Limit("wrong key", settings.failed_auth_rate), address)
-    except TooManyTries as refusal:
-        raise Refusal(429, "too_many_tries", str(refusal), Retry_After=str(refusal.retry_after)) from refusal
+    return staff_with(request, match[1] if match else "")
 
 
 def _check_csrf(request: HttpRequest) -> None:

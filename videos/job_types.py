@@ -25,6 +25,8 @@ from videos import (
     toolchains,
 )
 from videos.artifacts import audio_exists, chunk_exists, is_published, subtitle_exists, thumbnail_exists
+from videos.bench import Bench
+from videos.far_bench import FarBench
 from videos.manifests import Manifest
 from videos.media import ladder, thumbnails
 from videos.media.examine import examine
@@ -32,6 +34,7 @@ from videos.media.plan import EncodePlan, make_plan
 from videos.media.source import SourceInfo
 from videos.models import Step, Transcode
 from videos.pipeline import Unit, stage
+from videos.remote_work import EncodedElsewhere
 from videos.resumable import uploads
 from videos.workbench import Workbench, clear_errors, open_bench
 
@@ -64,7 +67,7 @@ def _make_plan(bench: Workbench, info: SourceInfo) -> EncodePlan:
         choice = ladder.Choice(sizes=chosen, skipped=choice.skipped)
     encoder = toolchains.choose(bench.transcode)
     settings = replace(conf.current().plan_settings, encoder=encoder)
-    return make_plan(info, choice, ffmpeg_build=toolchains.here().pin(encoder), settings=settings)
+    return make_plan(info, choice, ffmpeg_build=toolchains.pin_for(encoder), settings=settings)
 
 
 CORES = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
@@ -79,10 +82,13 @@ CORES = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os
     per_encoder=True,
     artifact=chunk_exists,
     per_worker=CORES,
+    remote=EncodedElsewhere(picture=True),
 )
-def encode(job: JobContext, transcode_id: int, chunk: int) -> None:
+def encode(job: JobContext, transcode_id: int, chunk: int) -> dict[str, Any] | None:
     """One chunk of the picture in every quality."""
-    encoding.encode_chunk(open_bench(job, transcode_id), chunk)
+    bench = _bench_here_or_far(job, transcode_id)
+    encoding.encode_chunk(bench, chunk)
+    return bench.result()
 
 
 @stage(
@@ -91,10 +97,15 @@ def encode(job: JobContext, transcode_id: int, chunk: int) -> None:
     units=pipeline.per_track,
     work=pipeline.sound,
     artifact=audio_exists,
+    remote=EncodedElsewhere(picture=False),
 )
 def audio(job: JobContext, transcode_id: int, track: int) -> None:
     """One sound track, whole."""
-    encoding.encode_audio(open_bench(job, transcode_id), track)
+    encoding.encode_audio(_bench_here_or_far(job, transcode_id), track)
+
+
+def _bench_here_or_far(job: JobContext, transcode_id: int) -> Bench:
+    return open_bench(job, transcode_id) if job.site is None else FarBench(job, job.site)
 
 
 @stage(

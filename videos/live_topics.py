@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -13,13 +12,13 @@ from django.template.loader import render_to_string
 
 from jobs import live
 from jobs.models import Job, Status
+from jobs.ulid import is_ulid
 from videos import progress
 from videos.models import QualityStatus, Transcode, Video
 from videos.progress import QualityShare
 
 MOST_VIDEOS = 200
 """Videos that one page may follow by their ids."""
-_ULID = re.compile("[0-9A-HJKMNP-TV-Z]{26}")
 
 
 @dataclass(frozen=True)
@@ -73,7 +72,7 @@ def _read_waiting(video_id: str) -> live.State:
 def list_topic(ids: Iterable[str]) -> live.Topic:
     """The videos of a list; ValueError for what are no ids. In a few queries, however many there are."""
     wanted = sorted(set(ids))
-    if len(wanted) > MOST_VIDEOS or not all(_ULID.fullmatch(video_id) for video_id in wanted):
+    if len(wanted) > MOST_VIDEOS or not all(is_ulid(video_id) for video_id in wanted):
         raise ValueError(f"Name up to {MOST_VIDEOS} videos by their ids.")
     return live.Topic(f"videos:{','.join(wanted)}", partial(_read_list, wanted), every=1.0)
 

@@ -91,7 +91,7 @@ def intact(generation: Path, name: str, *, plan: str, parts: Collection[str]) ->
     manifest = read(generation, name)
     if manifest is None or manifest.plan != plan or not set(parts) <= set(manifest.parts):
         return None
-    return manifest if all(_matches(generation, file) for file in manifest.files) else None
+    return manifest if all(matches(generation, file) for file in manifest.files) else None
 
 
 def complete(generation: Path, files: Iterable[Written]) -> bool:
@@ -99,8 +99,9 @@ def complete(generation: Path, files: Iterable[Written]) -> bool:
     return all(_size(generation / file.name) == file.size for file in files)
 
 
-def _matches(generation: Path, file: Written) -> bool:
-    path = generation / file.name
+def matches(folder: Path, file: Written) -> bool:
+    """The file is in this folder, byte for byte."""
+    path = folder / file.name
     if _size(path) != file.size:
         return False
     with path.open("rb") as opened:

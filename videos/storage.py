@@ -14,10 +14,10 @@ import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
+from jobs.ulid import is_ulid
 from videos import conf
 from videos.models import Transcode, Video
 
-_ULID = re.compile(r"[0-9A-HJKMNP-TV-Z]{26}")
 _GENERATION = re.compile(r"g([1-9][0-9]{0,8})")
 _PUBLISHED = re.compile(r"(?:[a-z0-9][a-z0-9_-]{0,49}/)?[a-z0-9][a-z0-9_-]{0,49}\.(?:m3u8|mp4|m4s|jpg|vtt)")
 _LONGEST_STEM = 80
@@ -85,7 +85,7 @@ def generations_on_disk(video_id: str) -> dict[int, Path]:
 
 def videos_on_disk() -> Iterator[str]:
     """The ids of the videos that have a folder."""
-    return (folder.name for folder in _folders(root()) if _ULID.fullmatch(folder.name))
+    return (folder.name for folder in _folders(root()) if is_ulid(folder.name))
 
 
 def uploads_on_disk() -> Iterator[Path]:
@@ -118,6 +118,6 @@ def _folders(parent: Path) -> Iterator[Path]:
 
 
 def _checked(ulid: str) -> str:
-    if not _ULID.fullmatch(ulid):
+    if not is_ulid(ulid):
         raise NoSuchName(ulid)
     return ulid

@@ -17,7 +17,8 @@ import functools
 import logging
 import os
 import random
-from collections.abc import Collection
+from collections import Counter
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
@@ -120,13 +121,24 @@ def correct_record(worker_id: str) -> None:
 
 def somebody_has(pin: str, type_name: str, *, beside: str = "") -> bool:
     """Whether a worker that is alive, enabled and stays could run such a job."""
+    return any(_capability(pin) in capabilities for capabilities in _who_runs(type_name, beside=beside))
+
+
+def _who_runs(type_name: str, *, beside: str = "") -> Iterator[list[str]]:
+    """The capabilities of each worker that is alive, enabled, stays, and handles this type."""
     silence = jobs_conf.current().heartbeat_interval * 2
     live = Worker.objects.enabled().online().filter(draining=False, stopped_at__isnull=True)
     live = live.exclude(pk=beside).exclude(pk__in=Worker.objects.silent_for(silence).values("pk"))
-    return any(
-        _capability(pin) in capabilities and type_name in handled
-        for capabilities, handled in live.values_list("capabilities", "job_types")
-    )
+    for capabilities, handled in live.values_list("capabilities", "job_types"):
+        if type_name in handled:
+            yield capabilities
+
+
+def _builds(capabilities: Collection[str]) -> list[str]:
+    """The builds of ffmpeg among them, without those that are bound to an encoder of a GPU."""
+    prefix = _capability("")
+    found = [name.removeprefix(prefix) for name in capabilities if name.startswith(prefix)]
+    return [pin for pin in found if " " not in pin]
 
 
 # -- one job ---------------------------------------------------------------------------------------------------------
@@ -136,6 +148,15 @@ def choose(transcode: Transcode) -> str:
     """The encoder of a new plan: the one the generation was begun for, if it works here, else the best."""
     asked = transcode.encoder
     return asked if asked and here().has(asked) else here().best
+
+
+def pin_for(encoder: str) -> str:
+    """What a new plan is bound to: this process's toolchain; unless only others encode, and with another one."""
+    own = here().pin(encoder)
+    if encoder != SOFTWARE:
+        return own
+    offered = Counter(build for has in _who_runs(pipeline.ENCODE) for build in _builds(has))
+    return own if own in offered or not offered else min(offered, key=lambda pin: (-offered[pin], pin))
 
 
 def pin_of(plan: EncodePlan, *, picture: bool) -> str:
@@ -154,9 +175,12 @@ def ensure(bench: Bench, plan: EncodePlan, *, picture: bool) -> Toolchain:
     return here()
 
 
-def go_elsewhere(transcode: Transcode, lease: Lease, type_name: str, *, pin: str) -> NoReturn:
-    """For a job whose worker lacks the pin: later, if somebody else has it, else the generation is started over."""
-    if somebody_has(pin, type_name, beside=lease.worker_id):
+def go_elsewhere(
+    transcode: Transcode, lease: Lease, type_name: str, *, pin: str, has: Collection[str]
+) -> NoReturn:
+    """For a job whose worker lacks the pin: later, if somebody else has it, else the generation is started over, by
+    what the workers have that there are now. `has`: the worker's capabilities."""
+    if somebody_has(pin, type_name, beside=lease.worker_id) or not _builds(has):
         _put_off(lease, f"This is for a worker with {pin}.")
     generations.start_over(
         transcode, lease=lease, reason=f"No worker has {pin} any more; started over with another."

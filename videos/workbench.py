@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NoReturn
@@ -29,10 +30,6 @@ class Workbench(Bench):
         return storage.source(self.transcode.video)
 
     @property
-    def source_bytes(self) -> int:
-        return self.transcode.video.source_bytes
-
-    @property
     def plan(self) -> EncodePlan:
         if self.transcode.plan is None:
             raise PermanentFailure("The transcode has no plan; its probe has not been completed.")
@@ -42,6 +39,16 @@ class Workbench(Bench):
             raise PermanentFailure(
                 f"The plan cannot be used here: {error}. Retranscode the video."
             ) from error
+
+    def refuse_changed_source(self) -> None:
+        uploaded = self.transcode.video.source_bytes
+        with contextlib.suppress(FileNotFoundError):  # it was removed; what was open stayed whole
+            size = self.source.stat().st_size
+            if size != uploaded:
+                raise PermanentFailure(
+                    f"The source has changed: {self.source} has {size:,} bytes, and had {uploaded:,} when it was "
+                    "uploaded. Put it back as it was; then retry the video."
+                )
 
     def given_up(self) -> set[str]:
         """Qualities that have failed and without which the transcode goes on."""
@@ -75,7 +82,11 @@ class Workbench(Bench):
     def go_elsewhere(self, plan: EncodePlan, *, picture: bool) -> NoReturn:
         toolchains.correct_record(self.job.lease.worker_id)
         toolchains.go_elsewhere(
-            self.transcode, self.job.lease, self.job.type, pin=toolchains.pin_of(plan, picture=picture)
+            self.transcode,
+            self.job.lease,
+            self.job.type,
+            pin=toolchains.pin_of(plan, picture=picture),
+            has=toolchains.here().capabilities,
         )
 
     def give_up_gpu(self, plan: EncodePlan, error: MediaError) -> None:

@@ -76,7 +76,7 @@ def _concurrencies(contender: Contender) -> list[Contender]:
 
 
 def _queue(bench: Bench, contender: Contender, factor: float | None) -> Rival:
-    return Rival(contender.label, factor, partial(_drain_aloud, bench, contender))
+    return Rival(contender.label, factor, partial(drain_aloud, bench, contender))
 
 
 def _bare_postgres(bench: Bench, factor: float) -> Rival:
@@ -123,7 +123,7 @@ def _against(
     broken: dict[str, Exception] = {}
     for _ in range(rounds):
         for rival in rivals:
-            our_rates.append(_drain_aloud(bench, ours))
+            our_rates.append(drain_aloud(bench, ours))
             if rival.label in broken:
                 continue
             try:
@@ -140,7 +140,7 @@ def _against(
     ]
 
 
-def _drain_aloud(bench: Bench, contender: Contender) -> float:
+def drain_aloud(bench: Bench, contender: Contender) -> float:
     result = drain(bench, contender, limit=bench.effort.drain_seconds)
     part = "" if result.complete else f", {result.executed:,} jobs in time"
     processes = f" in {result.processes} processes" if result.processes > 1 else ""

@@ -23,9 +23,9 @@ def pickup(bench: Bench) -> list[Finding]:
     broken: dict[str, Exception] = {}
     for _ in range(bench.effort.rounds):
         for rival in rivals:
-            ours += _latencies(bench, SPROCKET)
+            ours += latencies(bench, SPROCKET)
             try:
-                theirs[rival.label] += _latencies(bench, rival)
+                theirs[rival.label] += latencies(bench, rival)
             except (RuntimeError, TimeoutError) as error:
                 broken[rival.label] = error
     p50, p99 = percentile(ours, 0.5), percentile(ours, 0.99)
@@ -45,7 +45,7 @@ def _against(ours: float, label: str, latencies: list[float]) -> Finding:
     return judged(_MEASURE, f"p50 ≤ {label}", measured, ours <= theirs, theirs=latencies)
 
 
-def _latencies(bench: Bench, contender: Contender) -> list[float]:
+def latencies(bench: Bench, contender: Contender) -> list[float]:
     """Seconds from call to handler, job by job."""
     count = bench.effort.pickups
     chance = random.Random(count)  # the same pauses for everyone

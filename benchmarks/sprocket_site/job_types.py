@@ -8,7 +8,7 @@ from benchmarks import ledger
 from jobs import JobContext, job_type
 
 
-@job_type("bench.noop")
+@job_type("bench.noop", remote=True)
 def noop(job: JobContext, index: int) -> None:
     ledger.record(index)
 

@@ -14,12 +14,14 @@ def database() -> dict[str, Any]:
     if path := os.environ.get("BENCH_SQLITE_PATH"):
         return sqlite.database(path)
     url = urlsplit(os.environ["BENCH_DATABASE_URL"])
+    # Under ASGI every request has a thread of its own, so that none finds the connection of the one before.
+    kept: dict[str, Any] = {"OPTIONS": {"pool": True}} if "BENCH_POOL" in os.environ else {"CONN_MAX_AGE": 60}
     return {
         "ENGINE": "django.db.backends.postgresql",
         "NAME": url.path.removeprefix("/"),
         "USER": url.username,
         "HOST": parse_qs(url.query)["host"][0],
-        "CONN_MAX_AGE": 60,
+        **kept,
     }
 
 
@@ -29,7 +31,7 @@ if "BENCH_HOST" in os.environ:
 
 SECRET_KEY = "benchmark"
 DEBUG = False
-ALLOWED_HOSTS = ["localhost"]
+ALLOWED_HOSTS = ["localhost", "127.0.0.1"]
 ROOT_URLCONF = "benchmarks.sprocket_site.urls"
 USE_TZ = True
 INSTALLED_APPS = [
@@ -64,10 +66,13 @@ DATABASES = {"default": database()}
 DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
 STATIC_URL = "static/"
 
-JOBS = {
+JOBS: dict[str, Any] = {
     # Two million rows are part of a measure.
     "MAX_DEPTH": 10_000_000,
     "WARN_DEPTH": 10_000_000,
     # After a restart of the database, proof by session lock waits this long; ours was started just now.
     "RECOVERY_GRACE": "1s",
 }
+if "BENCH_QUEUE_MODE" in os.environ:
+    JOBS["QUEUE_MODE"] = os.environ["BENCH_QUEUE_MODE"]
+    JOBS["REDIS_URL"] = os.environ.get("BENCH_REDIS_URL", "")

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import time
 from collections.abc import Sequence
 
 import django
+import httpx
 
 SETTINGS = "benchmarks.sprocket_site.settings"
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", SETTINGS)
@@ -16,9 +18,11 @@ from django.core.management import call_command  # noqa: E402
 from django.db import connection  # noqa: E402
 
 from benchmarks.subject import Options  # noqa: E402
-from jobs import enqueue, enqueue_many, fleet  # noqa: E402
+from benchmarks.web import WebServer  # noqa: E402
+from jobs import enqueue, enqueue_many, fleet, remote  # noqa: E402
 from jobs.lifecycle import claim  # noqa: E402
 from jobs.models import Job, Worker  # noqa: E402
+from jobs.remote import Announcement  # noqa: E402
 
 _FILL_CHUNK = 10_000
 _TOMORROW = 86_400.0
@@ -27,6 +31,8 @@ _TOMORROW = 86_400.0
 class Sprocket:
     def __init__(self) -> None:
         self._worker: Worker | None = None
+        self._server: WebServer | None = None
+        self._numbers = itertools.count()
 
     def prepare(self) -> None:
         call_command("migrate", verbosity=0)
@@ -50,6 +56,9 @@ class Sprocket:
         return int(Job.objects.exclude(status="completed").count())
 
     def workers(self, options: Options) -> list[list[str]]:
+        if "server" in options:  # nobody works: the measure claims by itself
+            self._server = WebServer(SETTINGS)
+            return [self._server.command()]
         command = ["python", "-m", "django", "runworker", "--settings", SETTINGS]
         for name in ("processes", "concurrency", "name"):
             if name in options:
@@ -82,6 +91,27 @@ class Sprocket:
         for _ in range(claims):
             claimed += len(claim(self._worker, batch))
         taken = time.perf_counter() - begin
+        if claimed != claims * batch:
+            raise RuntimeError(f"claimed {claimed} jobs instead of {claims * batch}")
+        return taken
+
+    def server_answers(self) -> bool:
+        return self._server is not None and self._server.answers()
+
+    def time_far_claims(self, claims: int, batch: int) -> float:
+        """The same over HTTP, over one connection, by a worker that has places for all of them."""
+        assert self._server is not None
+        announcement = Announcement(types=["bench.noop"], concurrency=claims * batch)
+        _, _, key = remote.register(f"far-{next(self._numbers)}", announcement)
+        claimed = 0
+        with httpx.Client(base_url=self._server.api, headers={"Authorization": f"Bearer {key}"}) as client:
+            client.post("/worker/heartbeat", json={"status": "starting"}).raise_for_status()
+            begin = time.perf_counter()
+            for _ in range(claims):
+                numbered = {"Idempotency-Key": f"claim-{next(self._numbers):08}"}
+                answer = client.post("/worker/claim", json={"slots": batch}, headers=numbered)
+                claimed += len(answer.raise_for_status().json()["jobs"])
+            taken = time.perf_counter() - begin
         if claimed != claims * batch:
             raise RuntimeError(f"claimed {claimed} jobs instead of {claims * batch}")
         return taken

@@ -22,17 +22,23 @@ from django.db import connection  # noqa: E402
 
 from benchmarks.subject import Options  # noqa: E402
 from benchmarks.video_site import stopwatch  # noqa: E402
-from jobs.models import Attempt, Job, Worker  # noqa: E402
+from benchmarks.web import WebServer  # noqa: E402
+from jobs import worker_keys  # noqa: E402
+from jobs.models import Attempt, Job, Worker, WorkerKind  # noqa: E402
 from videos import intake, storage  # noqa: E402
 from videos.models import Channel, Transcode, Video  # noqa: E402
 
 ADOPTER = Path(__file__).resolve().parent.parent / "video" / "adopter.py"
 ENCODE = "videos.encode"
+FAR_TYPES = f"{ENCODE},videos.audio"
 _LOOK = 0.05
 
 
 class Pipeline:
     """No queue of no-op jobs: what is asked of it instead are uploads."""
+
+    def __init__(self) -> None:
+        self._server: WebServer | None = None
 
     def prepare(self) -> None:
         call_command("migrate", verbosity=0)
@@ -52,19 +58,42 @@ class Pipeline:
         return int(Job.objects.active().count())
 
     def workers(self, options: Options) -> list[list[str]]:
-        """`workers` of them with so much `concurrency`, each in the arms of an adopter."""
-        command = [sys.executable, "-m", "django", "runworker", "--settings", SETTINGS]
-        if "concurrency" in options:
-            command += ["--concurrency", str(options["concurrency"])]
+        """`workers` of them with so much `concurrency`, each in the arms of an adopter; or a `split`: one for what may
+        run far away, here or over HTTP, and one for the rest."""
+        local = [sys.executable, "-m", "django", "runworker", "--settings", SETTINGS]
+        commands: list[list[str]]
+        match options.get("split"):
+            case "far":
+                self._server = WebServer(SETTINGS)
+                rest = [*local, "--exclude-types", FAR_TYPES, "--name", "rest"]
+                commands = [self._server.command(), self._far_worker(self._server.api), rest]
+            case "local":
+                kept = [*local, "--types", FAR_TYPES, "--name", "encoder"]
+                commands = [kept, [*local, "--exclude-types", FAR_TYPES, "--name", "rest"]]
+            case _:
+                if "concurrency" in options:
+                    local += ["--concurrency", str(options["concurrency"])]
+                numbers = range(int(options.get("workers", 1)))
+                commands = [[*local, "--name", f"worker-{number}"] for number in numbers]
+        return [["python", "-I", "-S", str(ADOPTER), *command] for command in commands]
+
+    def _far_worker(self, api: str) -> list[str]:
+        worker = Worker.objects.create(name="far", kind=WorkerKind.REMOTE)
+        _, key = worker_keys.issue(worker)
+        folder = Path(os.environ["BENCH_FOLDER"]) / "far"
+        shutil.rmtree(folder, ignore_errors=True)
+        program = "from jobs.worker.console import main; main()"
         return [
-            ["python", "-I", "-S", str(ADOPTER), *command, "--name", f"worker-{number}"]
-            for number in range(int(options.get("workers", 1)))
+            *(sys.executable, "-c", program, "--server", api, "--key", key),
+            *("--types", FAR_TYPES, "--folder", str(folder)),
         ]
 
     # What only the video measures ask for:
 
     def online(self) -> int:
-        return int(Worker.objects.online().count())
+        """How many of its processes are ready: workers, and a web server if there is one."""
+        ready = int(Worker.objects.online().filter(last_heartbeat__isnull=False).count())
+        return ready + (self._server is not None and self._server.answers())
 
     def upload(self, path: str) -> dict[str, Any]:
         """Accept the file: whose video it is, when the call began, and its CPU time."""

@@ -9,6 +9,8 @@ from benchmarks.sprocket_site import settings as queue_site
 
 SECRET_KEY = queue_site.SECRET_KEY
 DEBUG = False
+ALLOWED_HOSTS = ["127.0.0.1"]
+ROOT_URLCONF = "benchmarks.video_site.urls"
 USE_TZ = True
 INSTALLED_APPS = [
     *(app for app in queue_site.INSTALLED_APPS if not app.startswith("benchmarks.")),

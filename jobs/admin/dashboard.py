@@ -74,6 +74,7 @@ class DashboardAdmin(admin.ModelAdmin):  # type: ignore[type-arg]
             "addresses": addresses,
             "may_see_workers": may_see(request.user, "worker"),
             "may_see_types": may_see(request.user, "jobtypestate"),
+            "may_see_breakers": may_see(request.user, "breaker"),
             "may_change_types": request.user.has_perm("jobs.change_jobtypestate"),
         }
         request.current_app = self.admin_site.name
@@ -94,7 +95,10 @@ class DashboardAdmin(admin.ModelAdmin):  # type: ignore[type-arg]
         site = self.admin_site.name
         if "dashboard" in request.GET:
             topics += dashboard_topics(
-                site, workers=may_see(request.user, "worker"), types=may_see(request.user, "jobtypestate")
+                site,
+                workers=may_see(request.user, "worker"),
+                types=may_see(request.user, "jobtypestate"),
+                breakers=may_see(request.user, "breaker"),
             )
         elif "summary" in request.GET:
             topics += summary_topics(site)

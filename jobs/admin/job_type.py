@@ -15,6 +15,7 @@ from django.urls import path, reverse
 from jobs import database, live, registry, type_control
 from jobs.admin.base import ReadOnlyAdmin, stream_view
 from jobs.admin.log import log_rows
+from jobs.breakers.overview import states_by_type
 from jobs.dashboard.depth import Count, read_types
 from jobs.models import JobTypeState
 from jobs.registry import JobType
@@ -36,10 +37,12 @@ class Row:
     pending: Count
     running: int
     failed: Count
+    breaker: str = ""
+    """The state of the breaker it depends on, unless that is closed."""
 
     @property
     def status(self) -> str:
-        return "paused" if self.state.paused else ""
+        return "paused" if self.state.paused else f"breaker {self.breaker}" if self.breaker else ""
 
     @property
     def declared(self) -> int | None:
@@ -57,6 +60,7 @@ def read_rows() -> list[Row]:
     pending = read_types(names)
     running = _by_type("status = 'processing'", "worker_id")
     failed = _by_type("status = 'failed'", "id DESC")
+    breakers = states_by_type()
     all_failed = sum(failed.values()) < COUNTED
     return [
         Row(
@@ -66,6 +70,7 @@ def read_rows() -> list[Row]:
             pending[name].pending,
             running.get(name, 0),
             Count(failed.get(name, 0), is_bound=not all_failed and name in failed),
+            breakers.get(name, ""),
         )
         for name in names
     ]

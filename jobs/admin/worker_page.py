@@ -16,13 +16,14 @@ from django.http import Http404, HttpRequest, HttpResponse, HttpResponseBase, Ht
 from django.shortcuts import redirect
 from django.template.loader import render_to_string
 from django.template.response import TemplateResponse
-from django.urls import reverse
+from django.urls import NoReverseMatch, reverse
 
 from jobs import database, fleet, live, worker_keys
 from jobs.admin.base import moment
 from jobs.admin.log import log_rows
 from jobs.models import Attempt, Job, Worker, WorkerKey, WorkerKind, WorkerStatus
 from jobs.processes import Host
+from jobs.worker.over_http.address import is_plain_http
 
 HISTORY_SHOWN = 30
 HISTORY_WINDOW = 20_000
@@ -280,5 +281,10 @@ def revoke_key(admin: Any, request: HttpRequest, worker_id: str) -> HttpResponse
 
 
 def command_for(request: HttpRequest, key: str) -> str:
-    server = request.build_absolute_uri("/").rstrip("/")
-    return f"python manage.py runworker --server {shlex.quote(server)} --key {shlex.quote(key)}"
+    """By the environment, since command lines can be read by others on that machine."""
+    try:
+        server = request.build_absolute_uri(reverse("jobs_api:openapi")).removesuffix("/openapi.json")
+    except NoReverseMatch:
+        server = "URL-OF-THE-API"  # the site has not mounted jobs.api.urls yet
+    command = f"SPROCKET_KEY={shlex.quote(key)} sprocket-worker --server {shlex.quote(server)}"
+    return f"{command} --allow-http" if is_plain_http(server) else command

@@ -7,33 +7,18 @@ from typing import Any
 from django.conf import settings
 from django.http import HttpRequest
 from django.utils.crypto import constant_time_compare
-from ninja.security import APIKeyCookie, APIKeyHeader, HttpBearer
+from ninja.security import APIKeyHeader, HttpBearer
+from ninja.security.base import AuthBase
 from ninja.utils import check_csrf
 
-from jobs import conf, staff_tokens, throttle, worker_keys
-from jobs.api.errors import Refusal
+from jobs import conf, throttle, worker_keys
+from jobs.credentials import address_of, refuse_wrong, staff_with
 from jobs.models import Worker, WorkerKind
-from jobs.rate_limits import Limit, forwarded_address
+from jobs.rate_limits import Limit
+from jobs.refusal import Refusal
 from jobs.worker_keys import Verdict
 
 KEY_HEADER = "X-Worker-API-Key"
-
-
-def address_of(request: HttpRequest) -> str:
-    return forwarded_address(
-        request.META.get("REMOTE_ADDR") or "",
-        request.headers.get("X-Forwarded-For", ""),
-        conf.current().trusted_proxies,
-    )
-
-
-def refuse_wrong(request: HttpRequest, code: str, detail: str) -> Refusal:
-    """The answer to wrong credentials; TooManyTries instead when there were many from there.
-
-    Right ones are never limited: else whoever shares an address with a worker could lock it out.
-    """
-    throttle.take(Limit("wrong key", conf.current().failed_auth_rate), address_of(request))
-    return Refusal(401, code, detail, headers={"WWW-Authenticate": "Bearer"})
 
 
 class Bearer(HttpBearer):
@@ -42,6 +27,14 @@ class Bearer(HttpBearer):
     def __call__(self, request: HttpRequest) -> Any:
         scheme, _, token = request.headers.get(self.header, "").partition(" ")
         return self.authenticate(request, token.strip()) if scheme.lower() == self.openapi_scheme else None
+
+
+class SessionCookie(AuthBase):
+    """For the document: ninja's own would look at the cookie itself, which is for the site's middleware to do."""
+
+    openapi_type = "apiKey"
+    openapi_in = "cookie"
+    openapi_name = settings.SESSION_COOKIE_NAME
 
 
 # -- workers -----------------------------------------------------------------------------------------------------------
@@ -57,10 +50,9 @@ def _worker_with(request: HttpRequest, key: str) -> Worker:
     other = request.headers.get(KEY_HEADER)
     if other is not None and other.strip() != key:
         raise refuse_wrong(request, "key_unknown", "Two different keys were sent.")
-    record, verdict = worker_keys.examine(key)
-    if record is None or verdict is not Verdict.USABLE or record.worker.kind != WorkerKind.REMOTE:
+    worker, verdict = worker_keys.examine(key)
+    if worker is None or worker.kind != WorkerKind.REMOTE:
         raise refuse_wrong(request, *_WRONG.get(verdict, _WRONG[Verdict.UNKNOWN]))
-    worker: Worker = record.worker
     return worker
 
 
@@ -105,10 +97,8 @@ class AdminSecret(APIKeyHeader):
 # -- staff -------------------------------------------------------------------------------------------------------------
 
 
-class StaffSession(APIKeyCookie):
+class StaffSession(SessionCookie):
     """The session of a member of the staff; what changes something needs the CSRF token too (`X-CSRFToken`)."""
-
-    param_name = settings.SESSION_COOKIE_NAME
 
     def __call__(self, request: HttpRequest) -> Any:
         user = getattr(request, "user", None)
@@ -118,19 +108,13 @@ class StaffSession(APIKeyCookie):
             raise Refusal(403, "csrf", "Send the CSRF token of the session as X-CSRFToken.")
         return user
 
-    def authenticate(self, request: HttpRequest, key: str | None) -> Any:
-        raise NotImplementedError
-
 
 class StaffBearer(Bearer):
     """`Authorization: Bearer <token>`; `manage.py stafftoken USER` makes one."""
 
     def authenticate(self, request: HttpRequest, token: str) -> Any:
-        user = staff_tokens.verify(token)
-        if user is None:
-            raise refuse_wrong(request, "wrong_token", "This token is wrong, has expired or was made void.")
-        request.user = user
-        return user
+        request.user = staff_with(request, token)
+        return request.user
 
 
 STAFF = [StaffBearer(), StaffSession()]

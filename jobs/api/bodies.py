@@ -15,7 +15,8 @@ from django.http import HttpRequest, HttpResponse
 from ninja.decorators import decorate_view
 from ninja.parser import Parser
 
-from jobs.api.errors import Refusal, View
+from jobs.api.errors import View
+from jobs.refusal import Refusal
 
 KIB = 1024
 DEEPEST = 32

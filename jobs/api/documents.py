@@ -66,7 +66,8 @@ def _operations(found: dict[str, Any]) -> Iterator[dict[str, Any]]:
 
 
 def _operation(path: str, method: str, operation: dict[str, Any], ways: dict[str, Any]) -> dict[str, Any]:
-    body = operation.get("requestBody", {}).get("content", {}).get("application/json", {}).get("schema")
+    content = operation.get("requestBody", {}).get("content", {})
+    body = content.get("application/json", {}).get("schema")
     return {
         "id": operation["operationId"],
         "path": path,
@@ -79,6 +80,7 @@ def _operation(path: str, method: str, operation: dict[str, Any], ways: dict[str
             {**parameter, "text": words(parameter["schema"])} for parameter in operation["parameters"]
         ],
         "body": _name(body) if body else "",
+        "bytes": "" if body else ", ".join(content),
         "answers": [
             {"status": status, "text": answer["description"], "schema": _name(_content(answer))}
             for status, answer in operation["responses"].items()

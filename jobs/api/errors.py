@@ -8,7 +8,7 @@ from typing import Any
 
 from django.core.exceptions import PermissionDenied, RequestDataTooBig
 from django.db import InterfaceError, OperationalError
-from django.http import Http404, HttpRequest, HttpResponse, JsonResponse, UnreadablePostError
+from django.http import Http404, HttpRequest, HttpResponse, UnreadablePostError
 from ninja import NinjaAPI
 from ninja.errors import AuthenticationError, HttpError, ValidationError
 from pydantic import BaseModel, Field
@@ -23,8 +23,8 @@ from jobs.exceptions import (
     WorkerOffline,
     WorkerOutdated,
 )
-
-log = logging.getLogger("jobs.api")
+from jobs.refusal import Refusal as Refusal
+from jobs.refusal import not_authenticated, too_many_tries
 
 SHOWN = 5
 """So many of the wrong fields are named."""
@@ -37,34 +37,21 @@ class Problem(BaseModel):
     detail: str = Field(description="a sentence for people; with 422 it names the fields")
 
 
-class Refusal(Exception):
-    def __init__(
-        self, status: int, code: str, detail: str, *, headers: Mapping[str, str] | None = None
-    ) -> None:
-        super().__init__(detail)
-        self.status, self.code, self.detail, self.headers = status, code, detail, headers or {}
-
-    def as_response(self) -> HttpResponse:
-        problem = {"error": self.code, "detail": self.detail}
-        return JsonResponse(problem, status=self.status, headers=dict(self.headers))
-
-
 def refusals(*statuses: int) -> dict[int, type[Problem]]:
     """For the document: the ways in which an operation may be refused."""
     return dict.fromkeys(statuses, Problem)
 
 
 NOT_FOUND = Refusal(404, "not_found", "There is no such thing here.")
-NO_KEY = Refusal(
-    401,
-    "not_authenticated",
-    "Say who you are; the document names the ways.",
-    headers={"WWW-Authenticate": "Bearer"},
-)
+NO_KEY = not_authenticated("not_authenticated", "Say who you are; the document names the ways.")
 UNAVAILABLE = Refusal(
     503, "unavailable", "The database does not answer. Try again.", headers={"Retry-After": "5"}
 )
 BROKEN = Refusal(500, "internal", "Something is wrong with the server; its log says what.")
+
+View = Callable[..., HttpResponse]
+Meaning = Callable[[Exception], Refusal | None]
+"""What clients of one API are told of an error; None: what those of any API are."""
 
 _MEANINGS: dict[type[Exception], tuple[int, str]] = {
     InvalidPayload: (422, "invalid"),
@@ -79,12 +66,20 @@ _MEANINGS: dict[type[Exception], tuple[int, str]] = {
 }
 
 
-def as_refusal(error: Exception) -> Refusal:
-    """What a client is told of this error."""
+def meaning_in_queue(error: Exception) -> Refusal | None:
+    if isinstance(error, TooManyTries):
+        return too_many_tries(error)
+    if isinstance(error, UnreadablePostError):
+        return Refusal(400, "truncated", "The body could not be read to its end.")
+    for kind, (status, code) in _MEANINGS.items():
+        if isinstance(error, kind):
+            return Refusal(status, code, str(error))
+    return None
+
+
+def _meaning_anywhere(error: Exception, log: logging.Logger) -> Refusal:
     if isinstance(error, Refusal):
         return error
-    if isinstance(error, TooManyTries):
-        return Refusal(429, "too_many_tries", str(error), headers={"Retry-After": str(error.retry_after)})
     if isinstance(error, ValidationError):
         return Refusal(422, "invalid", describe(error.errors))
     if isinstance(error, AuthenticationError):
@@ -93,13 +88,8 @@ def as_refusal(error: Exception) -> Refusal:
         return NOT_FOUND
     if isinstance(error, HttpError) and isinstance(error.__cause__, Refusal):
         return error.__cause__
-    if isinstance(error, UnreadablePostError):
-        return Refusal(400, "truncated", "The body could not be read to its end.")
     if isinstance(error, HttpError):
         return Refusal(error.status_code, "refused", str(error))
-    for kind, (status, code) in _MEANINGS.items():
-        if isinstance(error, kind):
-            return Refusal(status, code, str(error))
     if isinstance(error, InterfaceError | OperationalError):
         log.warning("the database refused a request: %s", str(error).strip())
         return UNAVAILABLE
@@ -115,19 +105,17 @@ def describe(errors: Iterable[Mapping[str, Any]]) -> str:
 
 
 def _field(location: tuple[Any, ...]) -> str:
-    """The path to the field as the client wrote it; ninja puts its own names in front."""
+    """The path to the field as the client wrote it; ninja puts the names of our parameters in front."""
     source, *path = location
-    inside = path[1:] if source == "body" else path
+    inside = path[1:] if source in ("body", "form") and len(path) > 1 else path
     return ".".join(str(part)[:60] for part in inside) or str(source)
 
 
-def _answer(request: HttpRequest, error: Any) -> HttpResponse:
-    return as_refusal(error).as_response()
+def install(api: NinjaAPI, *, meaning: Meaning, log: logging.Logger) -> None:
+    """Whatever an operation of this API raises is answered as a refusal."""
 
+    def answer(request: HttpRequest, error: Any) -> HttpResponse:
+        return (meaning(error) or _meaning_anywhere(error, log)).as_response()
 
-def install(api: NinjaAPI) -> None:
     for kind in (Exception, Http404, HttpError, ValidationError):
-        api.add_exception_handler(kind, _answer)
-
-
-View = Callable[..., HttpResponse]
+        api.add_exception_handler(kind, answer)

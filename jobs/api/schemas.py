@@ -1,16 +1,15 @@
 """The contract of the worker API: what a worker sends and what it gets. Unknown fields and other types are refused.
 
-Files (source, outputs, archive) join as operations of their own under `worker/jobs/{id}/`; nothing here changes with
-them. What is sent may grow fields, never lose one or change its meaning.
+What is sent may grow fields, never lose one or change its meaning.
 """
 
 from __future__ import annotations
 
 import json
 from datetime import datetime, timedelta
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Self
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
 
 from jobs import payloads
 from jobs.exceptions import InvalidPayload
@@ -18,6 +17,8 @@ from jobs.lifecycle import Lease
 from jobs.lifecycle.leases import FailureReport
 from jobs.remote import Announcement, Orders
 from jobs.remote_claims import HeldJob
+from jobs.remote_files import Stored
+from jobs.remote_jobs import Order
 
 LARGEST_NOTE = 10 * 1024
 """Bytes of capabilities, and of metadata, as JSON."""
@@ -183,19 +184,8 @@ class ClaimedJob(BaseModel):
 
     @classmethod
     def of(cls, job: HeldJob) -> ClaimedJob:
-        return cls(
-            job_id=job.lease.job_id,
-            token=job.lease.token,
-            type=job.type,
-            payload=job.payload,
-            attempt=job.attempt,
-            max_attempts=job.max_attempts,
-            priority=job.priority,
-            correlation_id=job.correlation_id,
-            submitter=job.submitter,
-            workflow_id=job.workflow_id,
-            expires_at=job.expires_at,
-        )
+        told = {name: getattr(job, name) for name in cls.model_fields if name not in ("job_id", "token")}
+        return cls(job_id=job.lease.job_id, token=job.lease.token, **told)
 
 
 class ClaimAnswer(BaseModel):
@@ -225,9 +215,21 @@ class Failure(Report):
         None, description="in place of the usual backoff"
     )
 
+    counted: bool = Field(
+        True, description="false: the attempt is given back; this was not the moment, or not the worker"
+    )
+
+    @model_validator(mode="after")
+    def _is_possible(self) -> Self:
+        if self.permanent and not self.counted:
+            raise ValueError("An attempt that does not count leads to another: it cannot be permanent")
+        return self
+
     def report(self) -> FailureReport:
         wait = None if self.retry_in_seconds is None else timedelta(seconds=self.retry_in_seconds)
-        return FailureReport(self.type, self.message, self.traceback, self.permanent, wait)
+        return FailureReport(
+            self.type, self.message, self.traceback, self.permanent, wait, counted=self.counted
+        )
 
 
 class Release(Report):
@@ -242,9 +244,49 @@ class JobState(BaseModel):
     )
 
 
+class SourceOfJob(BaseModel):
+    name: str
+    bytes: int
+    sha256: str = Field(description="also the ETag of the source")
+
+
+class JobOrder(BaseModel):
+    done: bool = Field(description="the result exists already: complete the job, there is nothing to do")
+    order: dict[str, Any] = Field(
+        description="what the type adds to the payload, for a worker without database"
+    )
+    source: SourceOfJob | None = Field(description="the file that the job reads, if it reads one")
+
+    @classmethod
+    def of(cls, order: Order) -> JobOrder:
+        source = order.source
+        return cls(
+            done=order.done,
+            order=order.order,
+            source=SourceOfJob(name=source.name, bytes=source.bytes, sha256=source.sha256)
+            if source
+            else None,
+        )
+
+
+class StoredFile(BaseModel):
+    name: str
+    bytes: int
+    sha256: str
+
+    @classmethod
+    def of(cls, stored: Stored) -> StoredFile:
+        return cls(name=stored.name, bytes=stored.bytes, sha256=stored.sha256)
+
+
+class StoredFiles(BaseModel):
+    files: list[StoredFile]
+
+
 class Health(BaseModel):
     status: Literal["ok", "degraded", "down"]
     reasons: list[str]
     database: bool
     active_workers: int | None
     pending_jobs: int | None = Field(description="counted up to 10,000")
+    redis: bool | None = Field(description="null: the queue works without it")

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import re
-from typing import Annotated, Any
+from typing import Annotated, Any, TypeVar
 
 from django.core.exceptions import PermissionDenied
 from django.db.models import Count
@@ -18,25 +17,25 @@ from jobs.admin.worker_page import WORKER_VERBS
 from jobs.api import staff_schemas as schemas
 from jobs.api.authentication import STAFF
 from jobs.api.errors import NOT_FOUND, Refusal, refusals
+from jobs.breakers.overview import read_breakers
 from jobs.dashboard.depth import read_depth, read_types
 from jobs.live.views import may_see
 from jobs.models import Job, JobTypeState, Worker
+from jobs.ulid import PATTERN, is_ulid
 
 router = Router(tags=["admin"], auth=STAFF)
 
 MOST = 200
-_ULID = re.compile(r"[0-9A-HJKMNP-TV-Z]{26}")
 _STAFF = (401, 403, 429, 503)
 
 Limit = Annotated[int, Query(ge=1, le=MOST, description="rows per page")]
 Cursor = Annotated[
     str,
-    Query(
-        pattern=r"^([0-9A-HJKMNP-TV-Z]{26})?$", description="`next` of the page before; empty: the first page"
-    ),
+    Query(pattern=rf"^({PATTERN})?$", description="`next` of the page before; empty: the first page"),
 ]
 TypeFilter = Annotated[str, Query(max_length=100)]
 Id = Annotated[str, Path()]
+Row = TypeVar("Row", Job, Worker)
 
 
 class StaffRequest(HttpRequest):
@@ -79,7 +78,7 @@ def jobs(
 def job(request: StaffRequest, job_id: Id) -> schemas.JobDetail:
     """With its payload and result."""
     _demand_view(request, "job")
-    return schemas.JobDetail.model_validate(_job(job_id))
+    return schemas.JobDetail.model_validate(_find(Job, job_id))
 
 
 @router.post(
@@ -105,18 +104,18 @@ def cancel(request: StaffRequest, job_id: Id) -> schemas.Changed:
 def _act(request: StaffRequest, job_id: str, name: str) -> schemas.Changed:
     verb = BY_NAME[name]
     _demand(request, f"jobs.{verb.permission}_job")
-    subject = _job(job_id)
+    subject = _find(Job, job_id)
     order = Order(request.user.get_username())
     outcome = bulk.act(verb, [subject.pk], order) if verb.is_possible(subject) else bulk.Outcome()
     if not outcome.changed:
         reason = outcome.refusals.get(subject.pk, f"The job is {subject.status}; it cannot be {verb.done}.")
         raise Refusal(409, "not_possible", reason)
     log_rows(request, Job, outcome.changed, verb.past_tense(order), {subject.pk: str(subject)})
-    return schemas.Changed.of(outcome.changed, _job(job_id))
+    return schemas.Changed.of(outcome.changed, _find(Job, job_id))
 
 
-def _job(job_id: str) -> Job:
-    found: Job | None = Job.objects.filter(pk=job_id).first() if _ULID.fullmatch(job_id) else None
+def _find(model: type[Row], row_id: str) -> Row:
+    found: Row | None = model.objects.filter(pk=row_id).first() if is_ulid(row_id) else None
     if found is None:
         raise NOT_FOUND
     return found
@@ -145,10 +144,11 @@ def queue(request: StaffRequest) -> schemas.Queue:
                 oldest=pending[name].oldest,
                 paused=name in states and states[name].paused,
                 concurrency=_limit(kind, states.get(name)),
-                remote=kind.remote,
+                remote=bool(kind.remote),
             )
             for name, kind in kinds.items()
         ],
+        breakers=[schemas.BreakerOfQueue.model_validate(view) for view in read_breakers()],
     )
 
 
@@ -199,7 +199,7 @@ def enable(request: StaffRequest, worker_id: Id) -> schemas.WorkerChanged:
 def revoke(request: StaffRequest, worker_id: Id) -> schemas.Revoked:
     """From this moment on none of its keys opens anything."""
     _demand(request, "jobs.change_workerkey")
-    worker = _worker(worker_id)
+    worker = _find(Worker, worker_id)
     keys = worker_keys.revoke_all(worker, actor=request.user.get_username())
     for key in keys:
         log_rows(request, Worker, [worker.pk], f"revoked key {key}", {worker.pk: worker.name})
@@ -208,19 +208,12 @@ def revoke(request: StaffRequest, worker_id: Id) -> schemas.Revoked:
 
 def _act_on_worker(request: StaffRequest, worker_id: str, name: str) -> schemas.WorkerChanged:
     _demand(request, "jobs.change_worker")
-    worker, verb = _worker(worker_id), WORKER_VERBS[name]
+    worker, verb = _find(Worker, worker_id), WORKER_VERBS[name]
     changed = verb.is_possible(worker) and bool(verb.do([worker.pk]))
     if changed:
         log_rows(request, Worker, [worker.pk], verb.done, {worker.pk: worker.name})
         live.hint_on_commit()
-    return schemas.WorkerChanged(changed=changed, worker=_row(_worker(worker_id)))
-
-
-def _worker(worker_id: str) -> Worker:
-    found: Worker | None = Worker.objects.filter(pk=worker_id).first() if _ULID.fullmatch(worker_id) else None
-    if found is None:
-        raise NOT_FOUND
-    return found
+    return schemas.WorkerChanged(changed=changed, worker=_row(_find(Worker, worker_id)))
 
 
 def _row(worker: Worker) -> schemas.WorkerRow:

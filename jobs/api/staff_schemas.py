@@ -83,6 +83,16 @@ class TypeOfQueue(BaseModel):
     remote: bool = Field(description="whether remote workers may run it")
 
 
+class BreakerOfQueue(Shown):
+    name: str
+    state: Literal["closed", "open", "half-open"]
+    failures: int = Field(description="in a row")
+    reason: str = Field(description="the last failure")
+    since: datetime | None = Field(description="in this state; null: it has never failed")
+    retry_at: datetime | None = Field(description="while open: when trial calls are let through")
+    types: list[str] = Field(description="the job types that depend on it")
+
+
 class Queue(BaseModel):
     pending: Number
     scheduled: Number
@@ -91,6 +101,7 @@ class Queue(BaseModel):
     failed: Number
     workers: int = Field(description="online")
     types: list[TypeOfQueue]
+    breakers: list[BreakerOfQueue]
 
 
 class WorkerRow(Shown):

@@ -3,14 +3,15 @@
 from django.urls import path, re_path
 
 from jobs.api import documents
-from jobs.api.application import nothing_here, operations
+from jobs.api.addresses import nothing_here, operations
+from jobs.api.application import api
 
 app_name = "jobs_api"
 
 urlpatterns = [
     path("openapi.json", documents.openapi, name="openapi"),
     path("docs", documents.page, name="docs"),
-    *operations(),
+    *operations(api),
     # A site that adds operations of its own below these includes them before.
-    re_path(r"^(?:worker|jobs|workers|queue)(?:/.*)?$", nothing_here),
+    re_path(r"^(?:worker|jobs|workers|queue)(?:/[\s\S]*)?$", nothing_here),
 ]

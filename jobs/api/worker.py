@@ -8,7 +8,7 @@ from typing import Annotated
 from django.http import HttpRequest
 from ninja import Header, Path, Router, Status
 
-from jobs import conf, health, lifecycle, remote, remote_claims
+from jobs import conf, health, lifecycle, remote, remote_claims, remote_jobs
 from jobs.api import schemas
 from jobs.api.authentication import WORKER, AdminSecret
 from jobs.api.bodies import KIB, json_body
@@ -16,6 +16,7 @@ from jobs.api.errors import NOT_FOUND, Refusal, refusals
 from jobs.exceptions import InvalidPayload, LeaseLost
 from jobs.lifecycle import Lease, ProgressReport
 from jobs.models import Worker
+from jobs.remote_work import FileRefused
 
 router = Router(tags=["worker"])
 
@@ -24,8 +25,8 @@ TELLING = 128 * KIB
 FAILURE = 1024 * KIB
 _ULID = re.compile(r"[0-9A-HJKMNP-TV-Z]{26}")
 _BODY = (413, 415, 422)
-_KEY = (400, 401, 429, 503)
-_LEASE = (404, 409)
+KEY = (400, 401, 429, 503)
+LEASE = (404, 409)
 
 JobId = Annotated[str, Path(description="as the claim gave it")]
 IdempotencyKey = Annotated[
@@ -45,7 +46,7 @@ class WorkerRequest(HttpRequest):
 @router.post(
     "register",
     auth=AdminSecret(),
-    response={201: schemas.Registered, **refusals(*_KEY, 409, *_BODY)},
+    response={201: schemas.Registered, **refusals(*KEY, 409, *_BODY)},
     summary="Register a worker",
 )
 @json_body(TELLING)
@@ -59,7 +60,7 @@ def register(request: HttpRequest, body: schemas.Registration) -> Status[schemas
 @router.post(
     "heartbeat",
     auth=WORKER,
-    response={200: schemas.HeartbeatAnswer, **refusals(*_KEY, *_BODY)},
+    response={200: schemas.HeartbeatAnswer, **refusals(*KEY, *_BODY)},
     summary="Send a heartbeat",
 )
 @json_body(TELLING)
@@ -83,7 +84,7 @@ def heartbeat(request: WorkerRequest, body: schemas.Heartbeat) -> schemas.Heartb
 @router.post(
     "claim",
     auth=WORKER,
-    response={200: schemas.ClaimAnswer, **refusals(*_KEY, 403, 409, *_BODY)},
+    response={200: schemas.ClaimAnswer, **refusals(*KEY, 403, 409, *_BODY)},
     summary="Claim jobs",
 )
 @json_body(SMALL)
@@ -103,32 +104,37 @@ def claim(
 @router.post(
     "jobs/{job_id}/progress",
     auth=WORKER,
-    response={200: schemas.JobState, **refusals(*_KEY, *_LEASE, *_BODY)},
+    response={200: schemas.JobState, **refusals(*KEY, *LEASE, *_BODY)},
     summary="Report progress",
 )
 @json_body(SMALL)
 def progress(request: WorkerRequest, job_id: JobId, body: schemas.Progress) -> schemas.JobState:
     """Stores how far the job is and renews its lease."""
-    lease = _lease(request, job_id, body)
+    lease = lease_of(request, job_id, body.token)
     if lifecycle.report_progress([ProgressReport(lease, body.percent, body.step)]):
-        raise _lost(request, lease)
+        raise lost(request, lease)
     return schemas.JobState(job_id=job_id, status="processing", lease_seconds=_lease_seconds())
 
 
 @router.post(
     "jobs/{job_id}/complete",
     auth=WORKER,
-    response={200: schemas.JobState, **refusals(*_KEY, *_LEASE, *_BODY)},
+    response={200: schemas.JobState, **refusals(*KEY, *LEASE, *_BODY)},
     summary="Complete a job",
 )
 @json_body(lambda: conf.current().payload_max_bytes + 4 * KIB)
 def complete(request: WorkerRequest, job_id: JobId, body: schemas.Completion) -> schemas.JobState:
-    """Ends the job with its result. With the same token once more it is a success again."""
-    lease = _lease(request, job_id, body)
+    """Ends the job with its result. With the same token once more it is a success again.
+
+    409 `unfinished`: files that the job makes are missing; the lease goes on.
+    """
+    lease = lease_of(request, job_id, body.token)
     try:
-        lifecycle.complete(lease, body.result)
+        remote_jobs.complete(request.auth, lease, body.result)
     except LeaseLost:
-        raise _lost(request, lease) from None
+        raise lost(request, lease) from None
+    except FileRefused as missing:
+        raise Refusal(409, "unfinished", str(missing)) from None
     except InvalidPayload as problem:
         raise Refusal(422, "invalid", f"result: {problem}") from None
     return schemas.JobState(job_id=job_id, status="completed")
@@ -137,32 +143,32 @@ def complete(request: WorkerRequest, job_id: JobId, body: schemas.Completion) ->
 @router.post(
     "jobs/{job_id}/fail",
     auth=WORKER,
-    response={200: schemas.JobState, **refusals(*_KEY, *_LEASE, *_BODY)},
+    response={200: schemas.JobState, **refusals(*KEY, *LEASE, *_BODY)},
     summary="Report a failure",
 )
 @json_body(FAILURE)
 def fail(request: WorkerRequest, job_id: JobId, body: schemas.Failure) -> schemas.JobState:
     """Ends the attempt: the job waits for the next one, or has failed for good."""
-    lease = _lease(request, job_id, body)
+    lease = lease_of(request, job_id, body.token)
     try:
-        status = lifecycle.fail(lease, body.report())
+        status = remote_jobs.fail(request.auth, lease, body.report())
     except LeaseLost:
-        raise _lost(request, lease) from None
+        raise lost(request, lease) from None
     return schemas.JobState.model_validate({"job_id": job_id, "status": status.value})
 
 
 @router.post(
     "jobs/{job_id}/release",
     auth=WORKER,
-    response={200: schemas.JobState, **refusals(*_KEY, *_LEASE, *_BODY)},
+    response={200: schemas.JobState, **refusals(*KEY, *LEASE, *_BODY)},
     summary="Give a job back",
 )
 @json_body(SMALL)
 def release(request: WorkerRequest, job_id: JobId, body: schemas.Release) -> schemas.JobState:
     """Gives the job back to the queue; the attempt does not count."""
-    lease = _lease(request, job_id, body)
+    lease = lease_of(request, job_id, body.token)
     if lifecycle.release([lease], reason=body.reason) and not remote_claims.was_released(lease):
-        raise _lost(request, lease)
+        raise lost(request, lease)
     return schemas.JobState(job_id=job_id, status="pending")
 
 
@@ -178,13 +184,13 @@ def show_health(request: HttpRequest) -> Status[schemas.Health]:
     return Status(found.http_status, schemas.Health.model_validate(found.as_dict()))
 
 
-def _lease(request: WorkerRequest, job_id: str, report: schemas.Report) -> Lease:
+def lease_of(request: WorkerRequest, job_id: str, token: int) -> Lease:
     if not _ULID.fullmatch(job_id):
         raise NOT_FOUND
-    return Lease(job_id, report.token, request.auth.pk)
+    return Lease(job_id, token, request.auth.pk)
 
 
-def _lost(request: WorkerRequest, lease: Lease) -> Refusal:
+def lost(request: WorkerRequest, lease: Lease) -> Refusal:
     """409 for a worker that has held this job, 404 for any other: whether the job exists is none of its business."""
     if not remote_claims.has_run(request.auth, lease.job_id):
         return NOT_FOUND

@@ -61,7 +61,7 @@ def note_completed(ended: Iterable[Ended]) -> None:
 
 
 def note_failed(ended: Iterable[Ended], failure: FailureReport) -> None:
-    """A failure for good, or one that is not counted, is about the job or the worker: nothing is said of the service."""
+    """One that is for good, or not counted, is about the job or the worker and says nothing of the service."""
     if failure.permanent or not failure.counted:
         return
     for name, job_ids in sorted(_by_breaker(ended).items()):

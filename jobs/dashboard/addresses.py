@@ -29,6 +29,9 @@ class Addresses:
     def type(self, name: str) -> str:
         return self._find("jobs_jobtypestate_change", name)
 
+    def breakers(self) -> str:
+        return self._find("jobs_breaker_changelist")
+
     def dashboard(self) -> str:
         return self._find("jobs_dashboard_changelist")
 

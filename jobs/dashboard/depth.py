@@ -8,7 +8,6 @@ from datetime import datetime
 
 from jobs import database
 from jobs.dashboard import words
-from jobs.statistics import moment
 
 COUNTED = 10_000
 """A status is counted no further than this."""
@@ -79,7 +78,7 @@ def read_depth() -> Depth:
     }
     return Depth(
         **found,
-        now=moment(row[0]),
+        now=database.moment(row[0]),
         any_job=bool(row[1]),
         workers=row[2],
     )
@@ -119,7 +118,7 @@ def read_types(names: Collection[str]) -> dict[str, TypeDepth]:
     return {
         name: TypeDepth(
             Count(min(count, COUNTED_OF_A_TYPE), is_bound=count > COUNTED_OF_A_TYPE),
-            moment(oldest) if oldest else None,
+            database.moment(oldest) if oldest else None,
         )
         for name, count, oldest in rows
     }

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from jobs import registry
+from jobs.breakers.overview import states_by_type
 from jobs.dashboard.addresses import Addresses
 from jobs.dashboard.depth import Count, read_types
 from jobs.dashboard.work import RunningJob
@@ -27,6 +28,8 @@ class KindRow:
     running: int
     address: str
     jobs_address: str
+    breaker: str = ""
+    """The state of the breaker it depends on, unless that is closed."""
 
     @property
     def limit(self) -> int | None:
@@ -38,7 +41,7 @@ class KindRow:
 
     @property
     def state(self) -> str:
-        return "paused" if self.is_paused else ""
+        return "paused" if self.is_paused else f"breaker {self.breaker}" if self.breaker else ""
 
     @property
     def load(self) -> str:
@@ -52,6 +55,7 @@ def read_kinds(running: Sequence[RunningJob], addresses: Addresses) -> list[Kind
     known = {kind.name: kind for kind in registry.all_types()}
     names = sorted(states.keys() | known.keys())
     depths = read_types(names)
+    breakers = states_by_type()
     at_work = Counter(job.type for job in running)
     return [
         KindRow(
@@ -65,6 +69,7 @@ def read_kinds(running: Sequence[RunningJob], addresses: Addresses) -> list[Kind
             running=at_work[name],
             address=addresses.type(name) if name in states else "",
             jobs_address=addresses.jobs(type=name),
+            breaker=breakers.get(name, ""),
         )
         for name in names
     ]

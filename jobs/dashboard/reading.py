@@ -7,6 +7,7 @@ from datetime import datetime
 from functools import cached_property
 
 from jobs import database, statistics
+from jobs.breakers.overview import BreakerView, read_breakers
 from jobs.dashboard import charts
 from jobs.dashboard.addresses import Addresses
 from jobs.dashboard.charts import Chart
@@ -75,3 +76,7 @@ class Reading:
     @cached_property
     def kinds(self) -> list[KindRow]:
         return read_kinds(self.running, self.addresses)
+
+    @cached_property
+    def breakers(self) -> list[BreakerView]:
+        return read_breakers()

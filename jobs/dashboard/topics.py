@@ -17,7 +17,7 @@ from jobs.live import State, Topic
 CHARTS_EVERY = 2.0
 
 
-def dashboard_topics(site: str, *, workers: bool, types: bool) -> list[Topic]:
+def dashboard_topics(site: str, *, workers: bool, types: bool, breakers: bool = False) -> list[Topic]:
     """For somebody who may see jobs, and perhaps these; on the admin site of this name."""
     addresses = Addresses(site)
     topics = [
@@ -29,6 +29,8 @@ def dashboard_topics(site: str, *, workers: bool, types: bool) -> list[Topic]:
         topics.append(Topic(f"dashboard:workers:{site}", partial(read_workers, addresses)))
     if types:
         topics.append(Topic(f"dashboard:types:{site}", partial(read_types, addresses)))
+    if breakers:
+        topics.append(Topic(f"dashboard:breakers:{site}", partial(read_breakers, addresses)))
     return topics
 
 
@@ -75,6 +77,10 @@ def read_work(addresses: Addresses) -> State:
 
 def read_workers(addresses: Addresses) -> State:
     return {"workers": _render("workers", reading=Reading(addresses))}
+
+
+def read_breakers(addresses: Addresses) -> State:
+    return {"breakers": _render("breakers", reading=Reading(addresses))}
 
 
 def read_types(addresses: Addresses) -> State:

@@ -39,7 +39,7 @@ def claim(
     bands = find_bands(names) if n > 0 else []
     if not bands:
         return []
-    return database.when_unlocked(lambda: _claim_from(bands, worker, n, running or {}))
+    return database.when_unlocked(lambda: claim_from(bands, worker, n, running or {}))
 
 
 def eligible_types(worker: Worker, types: Collection[str] | None = None) -> list[str]:
@@ -50,7 +50,8 @@ def eligible_types(worker: Worker, types: Collection[str] | None = None) -> list
     return [name for name, kind in kinds if kind is None or kind.requires <= has]
 
 
-def _claim_from(bands: list[Band], worker: Worker, n: int, running: Mapping[str, int]) -> list[ClaimedJob]:
+def claim_from(bands: list[Band], worker: Worker, n: int, running: Mapping[str, int]) -> list[ClaimedJob]:
+    """Up to n jobs of these bands, which may be a moment old; in a transaction of its own, or as part of one."""
     with database.atomic():
         types = list(dict.fromkeys(band.type for band in bands))
         me, states, shut = _lock_worker(worker, types)
@@ -152,7 +153,7 @@ def _locking_sql(order: tuple[str, ...], vendor: str) -> tuple[str, tuple[Any, .
     than running it. The parameters of the candidates and n come after those returned."""
     chosen = Job.objects.pending().filter(pk__among=Subselect(_CANDIDATES, []))
     locked = chosen.order_by(*order).select_for_update(skip_locked=True)
-    sql, params = locked.values("pk")[:_SOME].query.sql_with_params()
+    sql, params = locked.values("pk")[:_SOME].query.get_compiler(database.alias()).as_sql()
     return sql.replace(f"LIMIT {_SOME}", "LIMIT %s"), params
 
 

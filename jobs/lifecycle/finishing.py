@@ -155,7 +155,7 @@ def release(leases: Collection[Lease], *, reason: str = "") -> set[Lease]:
             )
             Event.record([lease.job_id for lease in held], Kind.RELEASED, detail=reason)
             if held:
-                wakeup.on_commit()
+                wakeup.on_commit(min(rows[lease.job_id].priority for lease in held))
         return set(leases) - set(held)
 
     return database.when_unlocked(write) if leases else set()
@@ -181,10 +181,6 @@ def _follow_up(
     if not ended:
         return
     close_attempts([row.id for row in ended], outcome, failure)
-    if outcome == Outcome.COMPLETED:
-        binding.note_completed(ended)
-    elif failure:
-        binding.note_failed(ended, failure)
     error = failure.message if failure else ""
     announce(
         [Transition(row.id, row.type, Status.PROCESSING, after, row.workflow_id, error) for row in ended]
@@ -193,6 +189,11 @@ def _follow_up(
         orchestrator.advance([row.id for row in ended if row.has_dependants])
     if any((kind := registry.find(row.type)) and kind.concurrency for row in ended):
         wakeup.on_commit()  # a type with a limit has room again: other workers may be waiting for it
+    # Last, since it may lock breakers: whoever holds one waits for no job.
+    if outcome == Outcome.COMPLETED:
+        binding.note_completed(ended)
+    elif failure:
+        binding.note_failed(ended, failure)
 
 
 def close_attempts(job_ids: Collection[str], outcome: Outcome, failure: FailureReport | None = None) -> None:

@@ -63,7 +63,7 @@ def retry(job_ids: Collection[str] | str, *, actor: str = "") -> list[str]:
             orchestrator.hold([row.id for row in rows if edges[row.id]])
             revived = orchestrator.revive([row.id for row in rows])
             if rows:
-                wakeup.on_commit()
+                wakeup.on_commit(min(row.priority for row in rows))
         return [row.id for row in rows] + revived
 
     return database.when_unlocked(write)
@@ -111,7 +111,7 @@ def run_now(job_ids: Collection[str] | str, *, actor: str = "") -> list[str]:
     with database.atomic():
         rows = lock(_as_list(job_ids))
         ready = Job.objects.filter(pk__among=rows, status=Status.WAITING, blocked=False)
-        found = {row["id"]: row for row in ready.values("id", "type", "workflow_id")}
+        found = {row["id"]: row for row in ready.values("id", "type", "workflow_id", "priority")}
         Job.objects.filter(pk__among=list(found)).update(run_at=Now())
         Event.record(found, Kind.CHANGED, actor=actor, detail="run now")
         orchestrator.promote(found)
@@ -125,7 +125,7 @@ def _amend(job_ids: Collection[str] | str, changes: dict[str, Any], detail: str,
         Job.objects.filter(pk__among=ids).update(**changes)
         Event.record(ids, Kind.CHANGED, actor=actor, detail=detail)
         if ids:
-            wakeup.on_commit()
+            wakeup.on_commit(changes["priority"])
     return ids
 
 

@@ -93,6 +93,7 @@ class LockedJob:
     max_attempts: int
     has_dependants: bool
     workflow_id: str | None
+    priority: int
     is_expired: bool | None
     """By the database's clock when the lock was asked for, so never too early."""
 
@@ -114,6 +115,7 @@ _COLUMNS = (
     "max_attempts",
     "has_dependants",
     "workflow_id",
+    "priority",
     ExpressionWrapper(Q(claim_expires_at__lte=Now()), output_field=BooleanField()),
 )
 

@@ -8,6 +8,7 @@ from django.db.models import F
 
 from jobs import conf, database, orchestrator, wakeup
 from jobs.alerts.wording import ABOUT_ALERTS
+from jobs.exceptions import WorkerLost
 from jobs.lifecycle.finishing import NO_LEASE, close_attempts
 from jobs.lifecycle.leases import FailureReport, LockedJob, lock
 from jobs.models import Event, Job, Kind, Outcome, Status
@@ -56,7 +57,7 @@ def _recover(ids: Iterable[str], is_gone: Callable[[LockedJob], bool], reason: s
         _end(spent, Status.FAILED, f"{reason}; no attempt is left")
         orchestrator.advance([row.id for row in spent if row.has_dependants])
         if rows:
-            wakeup.on_commit()
+            wakeup.on_commit(min(row.priority for row in rows))
             _tell(rows, reason)
     return [row.id for row in rows]
 
@@ -72,7 +73,7 @@ def _end(rows: list[LockedJob], status: Status, reason: str) -> None:
     if not rows:
         return
     ids = [row.id for row in rows]
-    failure = FailureReport("WorkerLost", f"The worker is gone: {reason}.")
+    failure = FailureReport(WorkerLost.__name__, f"The worker is gone: {reason}.")
     Job.objects.filter(pk__among=frozenset(ids)).update(
         **NO_LEASE, status=status, lease_token=F("lease_token") + 1, last_error=failure.message
     )

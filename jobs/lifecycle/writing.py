@@ -59,7 +59,7 @@ def _write(terms: Terms, drafts: Sequence[Draft]) -> int:
     else:
         written = _write_many_postgres(terms, drafts)
     if written and not terms.blocked:
-        wakeup.on_commit()
+        wakeup.on_commit(terms.priority)
     return written
 
 
@@ -74,7 +74,7 @@ def _write_one_postgres(terms: Terms, draft: Draft) -> int:
     hint = not terms.blocked and wakeup.within_statement()
     written = _insert_postgres(terms, one, [draft.id, draft.payload, draft.unique_key], hint=hint)
     if written and not terms.blocked and not hint:
-        wakeup.on_commit()
+        wakeup.on_commit(terms.priority)
     return written
 
 

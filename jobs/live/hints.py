@@ -1,4 +1,4 @@
-"""Telling open pages that something has changed, on PostgreSQL; SQLite tells them by itself."""
+"""Telling open pages that something has changed: through Redis or on PostgreSQL; SQLite tells them by itself."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 
 from django.dispatch import receiver
 
-from jobs import database
+from jobs import conf, database
 from jobs.signals import jobs_changed
 
 log = logging.getLogger("jobs.live")
@@ -29,7 +29,7 @@ def _jobs_changed(**kwargs: Any) -> None:
 
 def hint_on_commit() -> None:
     """Pages look again once the current transaction has committed."""
-    if database.is_postgres():
+    if database.is_postgres() or conf.current().queue_mode != "database":
         database.on_commit(_send)
 
 
@@ -40,7 +40,16 @@ def _send() -> None:
             return
         _last_sent = time.monotonic()
     try:
-        with database.connection().cursor() as cursor:
-            cursor.execute(f"NOTIFY {CHANNEL}")
+        mode = conf.current().queue_mode
+        told = mode != "database" and _publish()
+        if not told and mode != "redis" and database.is_postgres():
+            with database.connection().cursor() as cursor:
+                cursor.execute(f"NOTIFY {CHANNEL}")
     except Exception:
         log.warning("could not send a hint to live pages; they look again in a few seconds", exc_info=True)
+
+
+def _publish() -> bool:
+    from jobs.wakeup import redis_link, streams
+
+    return redis_link.link().tell(lambda client: client.publish(redis_link.key(streams.LIVE), 1))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import threading
 import time
@@ -119,12 +120,13 @@ class Hub:
         """Until nobody looks any more. Raises when the database is out of reach."""
         source.open()
         self._hinted_at = time.monotonic()  # whatever happened while nobody listened
-        while self._alarm is alarm:
-            self._drop_abandoned()
-            for channel in self._due():
-                self._read(channel)
-            if source.wait(self._pause(), alarm):
-                self._hinted_at = time.monotonic()
+        with contextlib.closing(source):
+            while self._alarm is alarm:
+                self._drop_abandoned()
+                for channel in self._due():
+                    self._read(channel)
+                if source.wait(self._pause(), alarm):
+                    self._hinted_at = time.monotonic()
 
     def _drop_abandoned(self) -> None:
         limit = time.monotonic() - ABANDONED

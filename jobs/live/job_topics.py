@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable
 from datetime import datetime, timedelta
 from functools import partial
@@ -12,11 +11,11 @@ from django.http import QueryDict
 
 from jobs.live.topic import State, Topic
 from jobs.models import Job, Status
+from jobs.ulid import is_ulid
 
 MOST_JOBS = 100
 """Jobs that one page may follow by their ids."""
 _MOST_OF_A_WORKFLOW = 500
-_ULID = re.compile("[0-9A-HJKMNP-TV-Z]{26}")
 _SETTLED_AFTER = 2.0
 """Percent of progress below which nothing is said about the end."""
 _FIELDS = (
@@ -51,7 +50,7 @@ def workflow_topic(workflow_id: str) -> Topic:
 def topics_of(query: QueryDict) -> list[Topic]:
     """What `?job=…&job=…&workflow=…` asks for. Raises BadTopic."""
     ids, workflows = query.getlist("job"), query.getlist("workflow")
-    wrong = [text for text in (*ids, *workflows) if not _ULID.fullmatch(text)]
+    wrong = [text for text in (*ids, *workflows) if not is_ulid(text)]
     if wrong:
         raise BadTopic(f"{wrong[0][:40]!r} is not an id.")
     if len(ids) > MOST_JOBS or len(workflows) > 1:

@@ -1,7 +1,7 @@
 """How a web process learns that something may have changed. Hints, never the truth: topics are read from the database.
 
 PostgreSQL: NOTIFY, and a look at the running jobs for their progress. SQLite: the number that SQLite itself counts
-up with every commit. Behind a pooler that knows no LISTEN: the clock.
+up with every commit. Behind a pooler that knows no LISTEN: the clock. Redis (broadcast.py) goes beside them.
 """
 
 from __future__ import annotations
@@ -54,20 +54,68 @@ class Source(Protocol):
     def wait(self, seconds: float, alarm: Alarm) -> bool:
         """Wait at most so long. True: something may have changed."""
 
+    def close(self) -> None:
+        """The alarm is not rung any more."""
+
 
 def make_source() -> Source:
+    mode = conf.current().queue_mode
+    if mode == "database":
+        return _of_database()
+    from jobs.live.broadcast import Broadcast
+
+    if mode == "redis" and database.is_postgres():
+        return Broadcast(RunningJobs(), without=Clock())  # nobody sends NOTIFY
+    source = _of_database()
+    return Broadcast(RunningJobs() if isinstance(source, Clock) else source, without=source)
+
+
+def _of_database() -> Source:
     if not database.is_postgres():
         return CommitCounter()
     return Notifications() if conf.current().session_features else Clock()
 
 
-class Notifications:
-    """LISTEN on the hub's own connection. A notification that arrives during a query is heard as well."""
+class _Source:
+    def open(self) -> None:
+        pass
+
+    def close(self) -> None:
+        pass
+
+
+class RunningJobs(_Source):
+    """Progress is announced by nobody."""
 
     def __init__(self) -> None:
         self._heard = False
         self._looked_at = float("-inf")
         self._running: Any = None
+
+    def wait(self, seconds: float, alarm: Alarm) -> bool:
+        until_look = self._looked_at + POLL - time.monotonic()
+        arrived = alarm.wait(max(0.0, min(seconds, until_look)), *self._files())
+        if arrived or self._looked_at + POLL <= time.monotonic():
+            self._look()
+        heard, self._heard = self._heard, False
+        return heard
+
+    def _files(self) -> list[int]:
+        """What else there is to wait for."""
+        return []
+
+    def _look(self) -> None:
+        """The query also takes in what the server has sent."""
+        self._looked_at = time.monotonic()
+        running = database.fetch(
+            "SELECT count(*), max(last_checkpoint), sum(lease_token) FROM jobs_job WHERE status = 'processing'"
+        )
+        self._heard |= running != self._running
+        self._running = running
+
+
+class Notifications(RunningJobs):
+    """LISTEN on the hub's own connection. A notification that arrives during a query is heard as well."""
 
     def open(self) -> None:
         from jobs.wakeup.postgres import CHANNEL as NEW_JOBS
@@ -81,25 +129,11 @@ class Notifications:
     def _hear(self, notification: Any) -> None:
         self._heard = True
 
-    def wait(self, seconds: float, alarm: Alarm) -> bool:
-        until_look = self._looked_at + POLL - time.monotonic()
-        arrived = alarm.wait(max(0.0, min(seconds, until_look)), database.connection().connection.fileno())
-        if arrived or self._looked_at + POLL <= time.monotonic():
-            self._look()
-        heard, self._heard = self._heard, False
-        return heard
-
-    def _look(self) -> None:
-        """Progress is announced by nobody. The query also takes in what the server has sent."""
-        self._looked_at = time.monotonic()
-        running = database.fetch(
-            "SELECT count(*), max(last_checkpoint), sum(lease_token) FROM jobs_job WHERE status = 'processing'"
-        )
-        self._heard |= running != self._running
-        self._running = running
+    def _files(self) -> list[int]:
+        return [database.connection().connection.fileno()]
 
 
-class CommitCounter:
+class CommitCounter(_Source):
     """SQLite tells a connection whether others have committed since it last asked, without reading a table."""
 
     INTERVAL = 0.2
@@ -119,10 +153,7 @@ class CommitCounter:
         return database.fetch("PRAGMA data_version")
 
 
-class Clock:
-    def open(self) -> None:
-        pass
-
+class Clock(_Source):
     def wait(self, seconds: float, alarm: Alarm) -> bool:
         alarm.wait(POLL)
         return True

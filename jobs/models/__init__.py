@@ -9,6 +9,7 @@ from jobs.models.event import Event, Kind
 from jobs.models.job import ACTIVE, DERIVED_STATES, FINISHED, Job, Status
 from jobs.models.job_type_state import JobTypeState
 from jobs.models.rate_window import RateWindow
+from jobs.models.schedule import Firing, Schedule
 from jobs.models.statistics import CountingMark, Minute, RunTotal
 from jobs.models.submission_window import SubmissionWindow
 from jobs.models.worker import Worker, WorkerKind, WorkerStatus
@@ -28,6 +29,7 @@ __all__ = [
     "Dashboard",
     "Event",
     "FailurePattern",
+    "Firing",
     "Job",
     "JobTypeState",
     "Kind",
@@ -36,6 +38,7 @@ __all__ = [
     "Prerequisite",
     "RateWindow",
     "RunTotal",
+    "Schedule",
     "Status",
     "SubmissionWindow",
     "Worker",

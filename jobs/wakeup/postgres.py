@@ -42,7 +42,8 @@ class PostgresEar:
 
     def stop(self) -> None:
         self._stopping.set()
-        self._thread.join(timeout=5)
+        if self._thread.is_alive():  # without SESSION_FEATURES it was never started
+            self._thread.join(timeout=5)
 
     def _run(self) -> None:
         wait = _RECONNECT_FIRST

@@ -76,7 +76,7 @@ def _run(orders_fd: int, reports_fd: int) -> None:
 
     _ask_for_signal_when_parent_dies(signal.SIGKILL)
     orders, reports = os.fdopen(orders_fd), os.fdopen(reports_fd, "w")
-    job = json.loads(orders.readline())
+    message = json.loads(orders.readline())
     django.setup()
 
     from jobs.lifecycle.running import ProgressReport
@@ -84,7 +84,7 @@ def _run(orders_fd: int, reports_fd: int) -> None:
     from jobs.worker.handling import run_handler
     from jobs.worker.isolation import job_from_json, outcome_to_json, send
 
-    claimed = job_from_json(job)
+    claimed = job_from_json(message)
     _limit_memory(claimed.type)
     write_lock = threading.Lock()
     last_sent = 0.0
@@ -98,6 +98,10 @@ def _run(orders_fd: int, reports_fd: int) -> None:
             send(reports, {"progress": progress.percent, "step": progress.step})
 
     context = JobContext(claimed, report=report)
+    if message["site"] is not None:
+        from jobs.worker.site import Site
+
+        context.site = Site.from_json(context, message["site"])
 
     def obey() -> None:
         for line in orders:

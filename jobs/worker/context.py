@@ -8,12 +8,13 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 from jobs import payloads
-from jobs.exceptions import JobStopped
+from jobs.exceptions import JobStopped, PermanentFailure
 from jobs.lifecycle.leases import ClaimedJob, Lease
 from jobs.lifecycle.running import ProgressReport
 
 if TYPE_CHECKING:
     from jobs.models import Job
+    from jobs.worker.site import Site
     from jobs.workflows import After
 
 DRAINING = "draining"
@@ -24,9 +25,13 @@ TIMEOUT = "timeout"
 class JobContext:
     """The running job, seen from inside its handler."""
 
+    site: Site | None = None
+    """What a handler has of the site when its worker came over HTTP; None: it has the database itself."""
+
     def __init__(self, claimed: ClaimedJob, *, report: Callable[[ProgressReport], None]) -> None:
         self._claimed = claimed
         self._report = report
+        self._last_report: ProgressReport | None = None
         self._stop_reason = ""
         self._when_stopped: Callable[[], object] | None = None
 
@@ -70,9 +75,19 @@ class JobContext:
         """
         if not 0 <= percent <= 100:
             raise ValueError(f"progress is between 0 and 100, not {percent}")
+        self.raise_if_stopped_now()
+        self._last_report = ProgressReport(self.lease, float(percent), payloads.storable(step))
+        self._report(self._last_report)
+
+    def still_alive(self, *, step: str = "") -> None:
+        """Keep the lease during something that takes long, and be stopped there as by progress()."""
+        last = self._last_report
+        self.progress(last.percent if last else 0.0, step=(last.step if last else "") or step)
+
+    def raise_if_stopped_now(self) -> None:
+        """As raise_if_stopped, but a draining job may go on."""
         if self._stop_reason and self._stop_reason != DRAINING:
             raise JobStopped(self._stop_reason)
-        self._report(ProgressReport(self.lease, float(percent), payloads.storable(step)))
 
     @property
     def should_stop(self) -> bool:
@@ -124,6 +139,10 @@ class JobContext:
 
         Bound to the lease: raises LeaseLost when another worker owns this job by now.
         """
+        if self.site is not None:
+            raise PermanentFailure(
+                f"{self.type} adds {type_name} and runs on a worker without database: declare it without remote=."
+            )
         from jobs.lifecycle.enqueueing import check_unique_key, make_terms
         from jobs.lifecycle.writing import Draft
         from jobs.ulid import new_ulid

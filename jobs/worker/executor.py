@@ -11,6 +11,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from django.db import connections
 
@@ -22,6 +23,9 @@ from jobs.logs import log_context
 from jobs.worker import isolation
 from jobs.worker.context import CANCELLED, DRAINING, TIMEOUT, JobContext
 from jobs.worker.handling import Outcome, run_handler
+
+if TYPE_CHECKING:
+    from jobs.worker.site import Site
 
 log = logging.getLogger("jobs.worker")
 
@@ -37,7 +41,7 @@ class Run:
     """By this worker's own stopwatch: when the claim had been answered."""
     deadline: float | None
     trusted_until: float
-    """By this worker's own stopwatch: the lease certainly lives until then, even if the database cannot be asked."""
+    """By this worker's own stopwatch: the lease certainly lives until then, even if the queue cannot be asked."""
     thread: int | None = None
     settled: bool = False
     """Its outcome is with the reporter; nobody else decides about it."""
@@ -60,16 +64,19 @@ class Executor:
         on_outcome: Callable[[Outcome], None],
         on_free_slot: Callable[[], None],
         worker_name: str = "",
+        site_of: Callable[[JobContext], Site | None] = lambda context: None,
     ) -> None:
         self.concurrency = concurrency
-        self._lease_seconds = lease_seconds
+        self.lease_seconds = lease_seconds
         self._on_progress = on_progress
         self._on_outcome = on_outcome
         self._on_free_slot = on_free_slot
-        self._worker_name = worker_name
+        self.worker_name = worker_name
+        self._site_of = site_of
         self._queue: queue.SimpleQueue[Run] = queue.SimpleQueue()
         self._runs: dict[Lease, Run] = {}
         self._given_up: set[Lease] = set()
+        self._working: dict[int, Run] = {}
         self._idle = 0
         self._threads = 0
         self._counting = threading.Lock()
@@ -101,13 +108,15 @@ class Executor:
         for claimed in jobs:
             kind = registry.find(claimed.type)
             timeout = kind.timeout.total_seconds() if kind and kind.timeout else None
+            context = JobContext(claimed, report=self._on_progress)
+            context.site = self._site_of(context)
             run = Run(
                 claimed,
-                JobContext(claimed, report=self._on_progress),
+                context,
                 isolated=bool(kind and kind.isolate),
                 started_at=started_at,
                 deadline=started_at + timeout if timeout else None,
-                trusted_until=claimed_at + self._lease_seconds,
+                trusted_until=claimed_at + self.lease_seconds,
             )
             self._runs[claimed.lease] = run
             self._queue.put(run)
@@ -140,12 +149,17 @@ class Executor:
             self._count(idle=1)
             run = self._queue.get()
             self._count(idle=-1)
+            self._working[id(run)] = run
             try:
                 self._execute(run)
             except BaseException as error:
                 # The child process could not be started, or a late stop arrived after the handler had ended.
                 log.warning("job %s: %r outside of its handler", run.claimed.lease.job_id, error)
                 self._finish(run, Outcome(run.claimed.lease, failure=FailureReport.of(error)))
+            finally:
+                self._working.pop(id(run), None)
+                if run.context.site is not None:
+                    run.context.site.close()  # once more: the first time may have been interrupted
             if run.thread_lost:
                 return
 
@@ -160,21 +174,25 @@ class Executor:
             job_id=claimed.lease.job_id,
             job_type=claimed.type,
             correlation_id=claimed.correlation_id,
-            worker=self._worker_name,
+            worker=self.worker_name,
         )
         with context, tracing.running(claimed) as span:
-            if run.isolated:
-                outcome = isolation.run_in_child(run.context)
-            else:
-                with run.lock:
-                    if run.abandoned:
-                        return
-                    run.thread = threading.get_ident()
-                outcome = run_handler(run.context)
-                if os.getpid() != self._pid:
-                    os._exit(0)  # the handler forked, and this is the child: it has no business in the queue
-                with run.lock:
-                    run.thread = None
+            try:
+                if run.isolated:
+                    outcome = isolation.run_in_child(run.context)
+                else:
+                    with run.lock:
+                        if run.abandoned:
+                            return
+                        run.thread = threading.get_ident()
+                    outcome = run_handler(run.context)
+                    if os.getpid() != self._pid:
+                        os._exit(0)  # the handler forked: this is its child, which has no business here
+                    with run.lock:
+                        run.thread = None
+            finally:
+                if run.context.site is not None:
+                    run.context.site.close()
             tracing.note_end(span, outcome.failure if outcome else None)
             self._finish(run, outcome)
             forget_connections()
@@ -199,7 +217,7 @@ class Executor:
             run.context.stop(DRAINING)
 
     def keep_only(self, alive: set[Lease], *, as_of: float) -> None:
-        """Stop the jobs whose lease is gone. `as_of`: the stopwatch before the database was asked."""
+        """Stop the jobs whose lease is gone. `as_of`: the stopwatch before the queue was asked."""
         self._given_up &= alive
         for lease, run in list(self._runs.items()):
             if lease in alive:
@@ -210,10 +228,10 @@ class Executor:
 
     def leases_renewed(self, *, as_of: float) -> None:
         for run in list(self._runs.values()):
-            run.trusted_until = max(run.trusted_until, as_of + self._lease_seconds)
+            run.trusted_until = max(run.trusted_until, as_of + self.lease_seconds)
 
     def enforce_deadlines(self) -> None:
-        """Stop what has used up its timeout, and what may have lost its lease while the database was out of reach."""
+        """Stop what has used up its timeout, and what may have lost its lease while the queue was out of reach."""
         now = time.monotonic()
         for run in list(self._runs.values()):
             if run.deadline is not None and now > run.deadline:
@@ -223,6 +241,22 @@ class Executor:
                     "job %s: its lease could not be renewed in time; stopping it", run.claimed.lease.job_id
                 )
                 self._stop(run, CANCELLED)
+
+    def stop_all(self) -> list[Lease]:
+        """Stop every job now; its slot is free for others. Returns the leases of those that had not ended."""
+        stopped = []
+        for lease, run in list(self._runs.items()):
+            if not run.settled:
+                stopped.append(lease)
+            self._stop(run, CANCELLED)
+        return stopped
+
+    def settle(self, seconds: float) -> bool:
+        """Give the handlers that were stopped this long to clean up. False: one still hangs."""
+        deadline = time.monotonic() + seconds
+        while self._working and time.monotonic() < deadline:
+            time.sleep(0.01)
+        return not self._working
 
     def stop_everything(self) -> list[Lease]:
         """At the end of a drain: what still runs is given up. Returns the leases to release."""

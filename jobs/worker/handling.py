@@ -21,6 +21,7 @@ from jobs.exceptions import (
     UnknownJobType,
 )
 from jobs.lifecycle.leases import FailureReport, Lease
+from jobs.registry import JobType
 from jobs.worker.context import DRAINING, TIMEOUT, JobContext
 
 
@@ -32,6 +33,14 @@ class Outcome:
     result: Any = None
     failure: FailureReport | None = None
     released: bool = False
+
+
+class ReportedFailure(Exception):
+    """Raised by a handler that has described its failure itself."""
+
+    def __init__(self, report: FailureReport) -> None:
+        super().__init__(report.message)
+        self.report = report
 
 
 def run_handler(context: JobContext) -> Outcome | None:
@@ -53,6 +62,8 @@ def run_handler(context: JobContext) -> Outcome | None:
         return Outcome(lease, failure=FailureReport.of(later, retry_in=later.delay, counted=later.counted))
     except (PermanentFailure, UnknownJobType) as final:
         return Outcome(lease, failure=FailureReport.of(final, permanent=True))
+    except ReportedFailure as told:
+        return Outcome(lease, failure=told.report)
     except BaseException as error:
         return Outcome(lease, failure=FailureReport.of(error))
     finally:
@@ -64,11 +75,11 @@ def _call(context: JobContext) -> Any:
     problem = kind.arguments_problem(context.payload)
     if problem:
         raise PermanentFailure(problem)
-    if kind.artifact and kind.artifact(context.payload):
+    if kind.artifact and _is_done(kind, context):
         return None
     result = kind.handler(context, **context.payload)
     if inspect.iscoroutine(result):
-        result = _await(result, context)
+        result = run_coroutine(result, context)
     if result is not None:
         try:
             payloads.encode(result, what="result")
@@ -77,9 +88,15 @@ def _call(context: JobContext) -> Any:
     return result
 
 
-def _await(coroutine: Coroutine[Any, Any, Any], context: JobContext) -> Any:
-    """Run an async handler. What it calls through sync_to_async, the ORM above all, runs in this thread, so it has
-    this job's own connection; a stop cancels it where it awaits."""
+def _is_done(kind: JobType, context: JobContext) -> bool:
+    """An artifact is looked for where the database is: for a remote worker that is the server, with the order."""
+    assert kind.artifact is not None
+    return context.site.done if context.site is not None else bool(kind.artifact(context.payload))
+
+
+def run_coroutine(coroutine: Coroutine[Any, Any, Any], context: JobContext) -> Any:
+    """Run a coroutine of a handler. What it calls through sync_to_async, the ORM above all, runs in this thread, so it
+    has this job's own connection; a stop cancels it where it awaits."""
 
     async def main() -> Any:
         loop, task = asyncio.get_running_loop(), asyncio.current_task()

@@ -121,11 +121,13 @@ def send(pipe: IO[str], message: dict[str, Any]) -> None:
 
 
 def job_to_json(context: JobContext) -> dict[str, Any]:
-    return asdict(context._claimed)
+    site = context.site
+    return {"job": asdict(context._claimed), "site": None if site is None else site.to_json()}
 
 
 def job_from_json(message: dict[str, Any]) -> ClaimedJob:
-    return ClaimedJob(**{**message, "lease": Lease(**message["lease"])})
+    job = message["job"]
+    return ClaimedJob(**{**job, "lease": Lease(**job["lease"])})
 
 
 def outcome_to_json(outcome: Outcome | None) -> dict[str, Any]:

@@ -6,28 +6,22 @@ import logging
 import signal
 import threading
 import time
-from collections.abc import Collection
-from dataclasses import dataclass
 from types import FrameType
 
-from django.db import Error as DatabaseError
-from django.db import OperationalError
-
-from jobs import conf, database, fleet, lifecycle, overview, registry, wakeup
-from jobs.exceptions import WorkerDisabled, WorkerOffline, WorkerRefused
+from jobs import conf
+from jobs.exceptions import WorkerDisabled, WorkerDismissed, WorkerOffline, WorkerRefused
 from jobs.lifecycle import Lease
-from jobs.models import Worker
-from jobs.reconcile import reconcile
+from jobs.worker.at_database import AtDatabase
 from jobs.worker.bell import Bell
 from jobs.worker.executor import Executor
-from jobs.worker.patience import Backoff, drop_broken_connections, guard_transactions, read_by_index
+from jobs.worker.options import Options
+from jobs.worker.patience import Backoff
 from jobs.worker.pulse import Pulse
 from jobs.worker.reporter import Reporter
+from jobs.worker.transport import Transport
 
 log = logging.getLogger("jobs.worker")
 
-AWAKE_SECONDS = 0.1
-"""After a wake-up a worker keeps looking for this long, so that hints may be coalesced without a loss."""
 AT_ONCE = signal.SIGUSR1
 """What a supervisor sends its workers for a second signal."""
 _FIRST_LOOK = 0.005
@@ -35,112 +29,110 @@ _LINGER = 0.003
 """How long a worker with a few free slots waits for more before it claims, when jobs end quickly."""
 
 
-@dataclass(frozen=True)
-class Options:
-    concurrency: int = 8
-    name: str | None = None
-    types: Collection[str] | None = None
-    exclude_types: Collection[str] = ()
-    capabilities: Collection[str] = ()
-    once: bool = False
-    """Run one job (or find none) and exit."""
-    drain: bool = False
-    """Exit when nothing can be claimed any more."""
-    until_empty: bool = False
-    """Exit when nothing is pending, due or running anywhere."""
-    supervised: bool = False
-    """Forked by a supervisor, which alone tells a first signal from a second."""
-
-    def handled_types(self) -> list[str]:
-        names = {kind.name for kind in registry.all_types()} if self.types is None else set(self.types)
-        return sorted(names - set(self.exclude_types))
-
-
 class WorkerLoop:
-    def __init__(self, options: Options) -> None:
+    def __init__(self, options: Options, transport: Transport | None = None) -> None:
         self.options = options
+        self._transport = transport or AtDatabase(
+            name=options.name,
+            types=options.handled_types(),
+            capabilities=options.capabilities,
+            concurrency=options.slots,
+        )
         self._bell = Bell()
         self._stop_requested = 0
         self._disabled = False
+        self._dismissal: WorkerDismissed | None = None
         self._answer_lost = False
         self._awake_until = 0.0
         self._next_look = _FIRST_LOOK
         self._reporter = Reporter(
-            is_busy=lambda: self._executor.running > 0, on_lost=lambda lease: self._pulse_now()
+            self._transport,
+            is_busy=lambda: self._executor.running > 0,
+            on_lost=lambda lease: self._transport.beat_soon(),
+            on_written=self._place_given_back,
+            on_dismissed=self._dismiss,
         )
         self._executor = Executor(
-            1 if options.once else options.concurrency,
-            lease_seconds=conf.current().claim_duration.total_seconds(),
+            options.slots,
+            lease_seconds=self._transport.lease_seconds,
             on_progress=self._reporter.progress,
             on_outcome=self._reporter.outcome,
             on_free_slot=self._bell.ring,
             worker_name=options.name or "",
+            site_of=self._transport.site_of,
         )
 
     # -- life ----------------------------------------------------------------------------------------------------
 
     def run(self) -> int:
-        """Until told to stop. Returns the exit code."""
+        """Until told to stop. Returns the exit code; raises WorkerRefused when it may not work here at all."""
         self._install_signals()
-        guard_transactions()
-        if not self._enter():
-            return 0
+        self._transport.prepare_thread()
+        try:
+            if not self._enter():
+                return 0
+            self._work()
+        finally:
+            self._transport.close()
+        if self._dismissal is not None:
+            raise self._dismissal
+        return 0
+
+    def _work(self) -> None:
+        self._executor.lease_seconds = self._transport.lease_seconds
         self._pulse = Pulse(
-            self.worker,
+            self._transport,
             self._executor,
             on_pending=self._bell.ring,
             on_order=self._obey,
             on_unknown=self._register_again,
-        )
-        self._ear = wakeup.make_ear(
-            self._bell.ring, lock_key=self.worker.lock_key, on_lock=lambda: fleet.lock_regained(self.worker)
+            on_dismissed=self._dismiss,
         )
         self._reporter.start()
         self._pulse.start()
-        if conf.current().session_features:
-            self._ear.start()
+        self._transport.listen(self._bell.ring)
         log.info(
             "worker %s is ready: %d slot(s), types %s",
-            self.worker.name,
+            self._transport.name,
             self._executor.concurrency,
-            ", ".join(self.worker.job_types) or "none",
+            ", ".join(self._transport.types) or "none",
         )
         try:
-            read_by_index()
+            self._transport.prepare_claims()
             self._claim_until_stopped()
         finally:
             self._shut_down()
-        return 0
 
     def _enter(self) -> bool:
-        """Register and reconcile, as soon as the database can be reached. False: told to stop before that."""
+        """Be known to the queue, as soon as it can be reached. False: told to stop before that."""
         patience = Backoff(0.1, 5.0)
         while not self._stop_requested:
             try:
-                self.worker = self._register()
-                reconcile()
+                if lacks := self._transport.not_ready():
+                    self._wait_for_it(lacks)
+                    patience.wait()
+                    continue
+                self._transport.enter()
                 return True
-            except OperationalError as error:
-                if not database.is_postgres():
-                    raise  # a file is there or not; a server may come back
-                log.warning("the database is out of reach (%s); trying again", str(error).strip())
-                drop_broken_connections()
+            except self._transport.unreachable as error:
+                if not self._transport.may_come_back():
+                    raise
+                log.warning(
+                    "%s is out of reach (%s); trying again", self._transport.place, str(error).strip()
+                )
+                self._transport.reconnect()
                 patience.wait()
         return False
 
-    def _register(self, *, lock_key: int | None = None) -> Worker:
-        return fleet.register(
-            name=self.options.name,
-            job_types=self.options.handled_types(),
-            capabilities=self.options.capabilities,
-            concurrency=self._executor.concurrency,
-            lock_key=lock_key,
-        )
+    def _wait_for_it(self, lacks: str) -> None:
+        """A worker of the next release may be there before its tables; those of the last one do the work meanwhile."""
+        if self.options.ends_by_itself:
+            raise WorkerRefused(f"{lacks}; run `manage.py migrate` first.")
+        log.warning("%s; waiting until `manage.py migrate` was run", lacks)
 
     def _register_again(self) -> None:
-        """Somebody deleted this worker's record: start over under a new one; the old leases are gone with it."""
-        log.warning("worker %s is no longer registered; registering again", self.worker.name)
-        self.worker = self._pulse.worker = self._register(lock_key=self.worker.lock_key)
+        log.warning("worker %s is no longer registered; registering again", self._transport.name)
+        self._transport.register_again()
 
     # -- claiming ------------------------------------------------------------------------------------------------
 
@@ -152,6 +144,9 @@ class WorkerLoop:
                 self._give_back_unheard()
                 claimed = self._claim()
                 patience.reset()
+            except WorkerDismissed as dismissal:
+                self._dismiss(dismissal)
+                break
             except (WorkerDisabled, WorkerOffline) as refusal:
                 self._rest(refusal)
                 continue
@@ -159,10 +154,10 @@ class WorkerLoop:
                 log.warning("%s", refusal)
                 self._bell.wait(1.0)
                 continue
-            except DatabaseError as error:
+            except self._transport.troubles as error:
                 log.warning("cannot claim (%s); trying again", str(error).strip())
                 self._answer_lost = True
-                drop_broken_connections()
+                self._transport.reconnect()
                 patience.wait()
                 continue
             except Exception:
@@ -180,12 +175,17 @@ class WorkerLoop:
 
     def _claim(self) -> bool:
         free = self._executor.free
+        if self._transport.place_is_held_until_reported:
+            free -= self._reporter.waiting
         if free <= 0:
             return False
-        asked_at = time.monotonic()
-        jobs = lifecycle.claim(self.worker, free, running=self._executor.running_by_type())
+        jobs, asked_at = self._transport.claim(free, self._executor.running_by_type())
         self._executor.start(jobs, claimed_at=asked_at)
         return bool(jobs)
+
+    def _place_given_back(self) -> None:
+        if self._transport.place_is_held_until_reported:
+            self._bell.ring()
 
     def _give_back_unheard(self) -> None:
         """A claim may have been committed although its answer was lost: nobody runs those jobs.
@@ -200,11 +200,11 @@ class WorkerLoop:
             time.sleep(0.1)
             unheard &= self._unheard()
             log.warning("giving %d job(s) back: their claim was never answered", len(unheard))
-            lifecycle.release(unheard, reason="the answer to its claim was lost")
+            self._transport.release(unheard, reason="the answer to its claim was lost")
         self._answer_lost = False
 
     def _unheard(self) -> set[Lease]:
-        held = set(lifecycle.live_leases(self.worker.pk))
+        held = self._transport.unheard()
         return held.difference(
             self._executor.leases(), self._reporter.unwritten(), self._executor.gave_up(held)
         )
@@ -230,18 +230,15 @@ class WorkerLoop:
             self._stay_awake()
 
     def _longest_sleep(self) -> float:
-        """The pulse looks for pending jobs; only a worker that is to end by itself must look whether it may."""
-        ends_by_itself = self.options.once or self.options.drain or self.options.until_empty
-        settings = conf.current()
-        return (settings.tick_interval if ends_by_itself else settings.heartbeat_interval).total_seconds()
+        return self._transport.longest_sleep(ends_by_itself=self.options.ends_by_itself)
 
     def _stay_awake(self) -> None:
-        self._awake_until = time.monotonic() + AWAKE_SECONDS
+        self._awake_until = time.monotonic() + self._transport.awake_seconds
         self._next_look = _FIRST_LOOK
 
     def _rest(self, refusal: WorkerRefused) -> None:
         if isinstance(refusal, WorkerOffline):
-            self._pulse_now()
+            self._transport.beat_soon()
             self._bell.wait(0.2)
             return
         if not self._disabled:
@@ -254,12 +251,17 @@ class WorkerLoop:
             return False
         if self.options.once or self.options.drain:
             return True
-        return self.options.until_empty and overview.is_empty(self.worker.job_types)
+        return self.options.until_empty and self._transport.is_empty()
 
     # -- orders --------------------------------------------------------------------------------------------------
 
-    def _pulse_now(self) -> None:
-        self._pulse.beat_now()
+    def _dismiss(self, dismissal: WorkerDismissed) -> None:
+        """From whichever thread heard it first: whatever runs is stopped at once, and the process ends."""
+        if self._dismissal is None:
+            self._dismissal = dismissal
+        self._stop_requested = 2
+        self._executor.stop_all()
+        self._bell.ring()
 
     def _obey(self, order: str) -> None:
         if order == "draining" and not self._stop_requested:
@@ -267,7 +269,7 @@ class WorkerLoop:
             self._stop_requested = 1
             self._bell.ring()
         elif order == "" and self._disabled:
-            log.info("worker %s is enabled again", self.worker.name)
+            log.info("worker %s is enabled again", self._transport.name)
             self._disabled = False
             self._bell.ring()
 
@@ -288,7 +290,7 @@ class WorkerLoop:
 
     def _shut_down(self) -> None:
         """Let running jobs finish within the drain timeout (a second signal cuts it short), release the rest, leave."""
-        if self._stop_requested:
+        if self._stop_requested and self._dismissal is None:
             self._executor.ask_to_drain()
             log.info("stopping: %d job(s) may finish", self._executor.running)
         deadline = time.monotonic() + conf.current().drain_timeout.total_seconds()
@@ -302,19 +304,26 @@ class WorkerLoop:
         if leftovers:
             log.warning("giving %d unfinished job(s) back to the queue", len(leftovers))
         self._pulse.stop()
-        self._ear.stop()
-        written = self._reporter.finish(timeout=10)
-        try:
-            lifecycle.release(leftovers, reason="the worker stopped before the job had ended")
-            fleet.say_goodbye(self.worker)
-        except DatabaseError as error:
-            log.warning(
-                "could not say goodbye (%s); the jobs are recovered by the others", str(error).strip()
-            )
+        self._transport.stop_listening()
+        written = self._reporter.finish(timeout=0.1 if self._dismissal else 10)
+        if self._dismissal is None:
+            self._say_goodbye(leftovers)
+        self._executor.settle(self._transport.farewell_seconds)
         log.info(
             "worker %s stopped: %d completed, %d failed%s",
-            self.worker.name,
+            self._transport.name,
             self._reporter.completed,
             self._reporter.failed,
             "" if written else "; some outcomes could not be written",
         )
+
+    def _say_goodbye(self, leftovers: list[Lease]) -> None:
+        try:
+            self._transport.release(leftovers, reason="the worker stopped before the job had ended")
+            self._transport.leave()
+        except WorkerDismissed as dismissal:
+            self._dismissal = dismissal
+        except self._transport.troubles as error:
+            log.warning(
+                "could not say goodbye (%s); the jobs are recovered by the others", str(error).strip()
+            )

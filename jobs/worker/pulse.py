@@ -1,22 +1,16 @@
-"""The worker's pulse, in a thread of its own: tick, heartbeat, sweep. It goes on while jobs and claims are busy.
-
-Idle, a tick is one statement a second; it serves as the polling underneath every wake-up.
-"""
+"""The worker's pulse, in a thread of its own: it goes on while jobs and claims are busy."""
 
 from __future__ import annotations
 
 import logging
 import threading
-import time
 from collections.abc import Callable
 
-from django.db import Error as DatabaseError
-
-from jobs import conf, fleet, lifecycle, orchestrator, recovery
-from jobs.exceptions import UnknownWorker
-from jobs.models import Worker
+from jobs.exceptions import UnknownWorker, WorkerDismissed
+from jobs.lifecycle.leases import Lease
 from jobs.worker.executor import Executor
-from jobs.worker.patience import Backoff, drop_broken_connections, guard_transactions
+from jobs.worker.patience import Backoff
+from jobs.worker.transport import Transport
 
 log = logging.getLogger("jobs.worker")
 
@@ -24,23 +18,22 @@ log = logging.getLogger("jobs.worker")
 class Pulse:
     def __init__(
         self,
-        worker: Worker,
+        transport: Transport,
         executor: Executor,
         *,
         on_pending: Callable[[], None],
         on_order: Callable[[str], None],
         on_unknown: Callable[[], None],
+        on_dismissed: Callable[[WorkerDismissed], None],
     ) -> None:
-        self.worker = worker
+        self._transport = transport
         self._executor = executor
-        self._on_pending = on_pending
-        self._on_order = on_order
+        self.wake = on_pending
+        self.obey = on_order
         self._on_unknown = on_unknown
+        self._on_dismissed = on_dismissed
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._run, name="pulse", daemon=True)
-        self._next_heartbeat = 0.0
-        self._next_sweep = 0.0
-        self._reported_busy: bool | None = None
 
     def start(self) -> None:
         self._thread.start()
@@ -49,22 +42,24 @@ class Pulse:
         self._stopping.set()
         self._thread.join(timeout=5)
 
-    def beat_now(self) -> None:
-        self._next_heartbeat = 0.0
-
     def _run(self) -> None:
-        guard_transactions()
+        self._transport.prepare_thread()
         patience = Backoff(0.1, 2.0)
         pause = 0.0
         while not self._stopping.wait(pause):
             try:
                 self._executor.enforce_deadlines()
-                self._executor.relieve()  # also while the thread that claims waits for the database
+                self._executor.relieve()  # also while the thread that claims waits for the queue
                 pause = self._beat_or_register()
                 patience.reset()
-            except DatabaseError as error:
-                log.warning("the database is out of reach (%s); running jobs go on", str(error).strip())
-                drop_broken_connections()
+            except WorkerDismissed as dismissal:
+                self._on_dismissed(dismissal)
+                return
+            except self._transport.troubles as error:
+                log.warning(
+                    "%s is out of reach (%s); running jobs go on", self._transport.place, str(error).strip()
+                )
+                self._transport.reconnect()
                 patience.wait(self._stopping)
                 pause = 0.0
             except Exception:
@@ -73,51 +68,22 @@ class Pulse:
 
     def _beat_or_register(self) -> float:
         try:
-            return self._beat()
+            return self._transport.beat(self)
         except UnknownWorker:
             self._on_unknown()
             return 0.1
 
-    def _beat(self) -> float:
-        """One round; returns the seconds until the next."""
-        settings = conf.current()
-        now = time.monotonic()
-        busy = self._executor.running > 0
-        if now >= self._next_heartbeat or busy != self._reported_busy:
-            self._heartbeat(busy)
-            self._next_heartbeat = now + settings.heartbeat_interval.total_seconds()
-        if now >= self._next_sweep:
-            recovery.sweep()
-            self._next_sweep = now + settings.sweep_interval.total_seconds()
-        if busy:
-            self._check_leases()
-        glance = recovery.glance(self.worker.pk)
-        if glance.order is None:
-            raise UnknownWorker(self.worker.pk)
-        self._on_order(glance.order)
-        if glance.next_due is not None and glance.next_due <= 0:
-            orchestrator.promote_due()
-        others = [holder for holder in glance.lease_holders if holder != self.worker.pk]
-        if others:
-            recovery.bury_the_dead(others)
-        if glance.pending:
-            self._on_pending()
-        until_heartbeat = max(0.01, self._next_heartbeat - now)
-        tick = min(settings.tick_interval.total_seconds(), until_heartbeat)
-        if glance.next_due is not None:
-            return min(tick, max(0.01, glance.next_due))
-        return tick
+    # -- what a beat sees and does -------------------------------------------------------------------------------
 
-    def _heartbeat(self, busy: bool) -> None:
-        asked_at = time.monotonic()
-        fleet.heartbeat(self.worker, busy=busy)
-        self._reported_busy = busy
-        if busy:
-            lifecycle.renew(self.worker.pk, [lease.job_id for lease in self._executor.leases()])
-            self._executor.leases_renewed(as_of=asked_at)
+    def leases(self) -> list[Lease]:
+        return self._executor.leases()
 
-    def _check_leases(self) -> None:
-        """Cancelled, recovered or hung for too long: the database no longer knows the lease, so the job stops."""
-        asked_at = time.monotonic()
-        alive = set(lifecycle.live_leases(self.worker.pk))
-        self._executor.keep_only(alive, as_of=asked_at)
+    def renewed(self, *, as_of: float) -> None:
+        self._executor.lease_seconds = self._transport.lease_seconds
+        self._executor.leases_renewed(as_of=as_of)
+
+    def keep_only(self, alive: set[Lease], *, as_of: float) -> None:
+        self._executor.keep_only(alive, as_of=as_of)
+
+    def stop_all(self) -> list[Lease]:
+        return self._executor.stop_all()

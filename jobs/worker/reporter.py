@@ -1,6 +1,6 @@
 """Reports how jobs ended, in batches: one transaction for whatever has ended meanwhile (group commit).
 
-Outcomes are kept until the database has them; progress is only ever the latest value of each job.
+Outcomes are kept until the queue has them; progress is only ever the latest value of each job.
 """
 
 from __future__ import annotations
@@ -11,29 +11,36 @@ import time
 from collections import deque
 from collections.abc import Callable
 
-from django.db import InterfaceError, OperationalError
-
-from jobs import lifecycle
-from jobs.exceptions import LeaseLost
+from jobs.exceptions import LeaseLost, WorkerDismissed
 from jobs.lifecycle.leases import FailureReport, Lease
 from jobs.lifecycle.running import ProgressReport
 from jobs.worker.handling import Outcome
-from jobs.worker.patience import Backoff, drop_broken_connections, guard_transactions
+from jobs.worker.patience import Backoff
+from jobs.worker.transport import Transport
 
 log = logging.getLogger("jobs.worker")
 
 LINGER_SECONDS = 0.002
 """How long the first outcome waits for company while other jobs are running."""
 BATCH = 500
-PROGRESS_SECONDS = 0.5
-UNREACHABLE = (OperationalError, InterfaceError)
-"""The database is away, or busy: later the same statement will succeed."""
 
 
 class Reporter:
-    def __init__(self, *, is_busy: Callable[[], bool], on_lost: Callable[[Lease], None]) -> None:
+    def __init__(
+        self,
+        transport: Transport,
+        *,
+        is_busy: Callable[[], bool],
+        on_lost: Callable[[Lease], None],
+        on_written: Callable[[], None] = lambda: None,
+        on_dismissed: Callable[[WorkerDismissed], None] = lambda dismissal: None,
+    ) -> None:
+        self._transport = transport
+        self._unreachable: tuple[type[Exception], ...] = (*transport.unreachable, WorkerDismissed)
         self._is_busy = is_busy
         self._on_lost = on_lost
+        self._on_written = on_written
+        self._on_dismissed = on_dismissed
         self._outcomes: deque[Outcome] = deque()
         self._batch: list[Outcome] = []
         self._progress: dict[Lease, ProgressReport] = {}
@@ -57,22 +64,27 @@ class Reporter:
 
     @property
     def is_clear(self) -> bool:
-        """Everything that was reported is in the database."""
+        """Everything that was reported is in the queue's database."""
         return not self._outcomes and not self._unwritten
+
+    @property
+    def waiting(self) -> int:
+        """How many outcomes are not written yet; for a moment one may count twice."""
+        return len(self._outcomes) + len(self._batch)
 
     def unwritten(self) -> list[Lease]:
         """Leases whose end is known here and not yet in the database."""
         return [outcome.lease for outcome in [*self._outcomes, *self._batch]]
 
     def finish(self, timeout: float) -> bool:
-        """Write what is left and stop; False when the database did not take it in time."""
+        """Write what is left and stop; False when the queue did not take it in time."""
         self._stopping = True
         self._something.set()
         self._thread.join(timeout)
         return not self._thread.is_alive()
 
     def _run(self) -> None:
-        guard_transactions()
+        self._transport.prepare_thread()
         patience = Backoff(0.1, 5.0)
         batch = self._batch
         next_progress = 0.0
@@ -89,14 +101,20 @@ class Reporter:
             try:
                 if batch:
                     self._write_or_refuse(batch)
+                    self._on_written()
                 self._unwritten = len(self._outcomes)
                 if self._progress and time.monotonic() >= next_progress:
-                    next_progress = time.monotonic() + PROGRESS_SECONDS
+                    next_progress = time.monotonic() + self._transport.progress_seconds
                     self._write_progress()
                 patience.reset()
-            except UNREACHABLE as error:
-                log.warning("cannot report to the database (%s); trying again", error)
-                drop_broken_connections()
+            except WorkerDismissed as dismissal:
+                batch.clear()  # nobody will ever take them
+                self._outcomes.clear()
+                self._on_dismissed(dismissal)
+                return
+            except self._transport.unreachable as error:
+                log.warning("cannot report to %s (%s); trying again", self._transport.place, error)
+                self._transport.reconnect()
                 patience.wait()
                 continue
             if self._outcomes:
@@ -108,7 +126,7 @@ class Reporter:
         """What cannot be written at all (a receiver of jobs_changed raises) hurts only the job that it belongs to."""
         try:
             self._write(batch)
-        except UNREACHABLE:
+        except self._unreachable:
             raise
         except Exception:
             log.exception("%d outcome(s) could not be written together; now one by one", len(batch))
@@ -120,13 +138,13 @@ class Reporter:
         try:
             self._write([outcome])
             return
-        except UNREACHABLE:
+        except self._unreachable:
             raise
         except Exception as error:
             failure = FailureReport.of(error)
         try:
             self._write([Outcome(outcome.lease, failure=failure)])
-        except UNREACHABLE:
+        except self._unreachable:
             raise
         except Exception:
             log.exception(
@@ -136,18 +154,22 @@ class Reporter:
     def _write(self, batch: list[Outcome]) -> None:
         """Each kind in its own transaction; what is written leaves the batch, so a later failure repeats nothing."""
         completed = [outcome for outcome in batch if not outcome.failure and not outcome.released]
-        for lease in lifecycle.complete_many([(outcome.lease, outcome.result) for outcome in completed]):
+        for lease in self._transport.complete_many(
+            [(outcome.lease, outcome.result) for outcome in completed]
+        ):
             self._lost(lease)
         self.completed += len(completed)
         self._drop(batch, completed)
         released = [outcome for outcome in batch if outcome.released]
-        for lease in lifecycle.release([outcome.lease for outcome in released], reason="the worker drains"):
+        for lease in self._transport.release(
+            [outcome.lease for outcome in released], reason="the worker drains"
+        ):
             self._lost(lease)
         self._drop(batch, released)
         for outcome in list(batch):
             assert outcome.failure is not None
             try:
-                status = lifecycle.fail(outcome.lease, outcome.failure)
+                status = self._transport.fail(outcome.lease, outcome.failure)
                 log.warning(
                     "job %s: %s: %.500s → %s",
                     outcome.lease.job_id,
@@ -171,8 +193,8 @@ class Reporter:
     def _write_progress(self) -> None:
         reports = list(self._progress.values())
         try:
-            lost = lifecycle.report_progress(reports)
-        except UNREACHABLE:
+            lost = self._transport.report_progress(reports)
+        except self._unreachable:
             raise
         except Exception:
             log.exception("the progress of %d job(s) could not be written", len(reports))

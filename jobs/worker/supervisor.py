@@ -17,7 +17,8 @@ from types import FrameType
 
 from django.db import connections
 
-from jobs.worker.loop import AT_ONCE, Options, WorkerLoop
+from jobs.worker.loop import AT_ONCE, WorkerLoop
+from jobs.worker.options import Options
 
 log = logging.getLogger("jobs.worker")
 

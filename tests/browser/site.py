@@ -66,6 +66,10 @@ class Site:
         self._processes.append(process)
         return process
 
+    def forget(self, process: ManageProcess) -> None:
+        """It has ended, as it should."""
+        self._processes.remove(process)
+
     def output(self) -> str:
         """What its processes have printed."""
         return "\n".join(f"{process.title}:\n{process.read_output()}" for process in self._processes)

@@ -111,7 +111,7 @@ def test_a_key_is_issued_shown_once_and_revoked(page: Page) -> None:
     page.get_by_role("button", name="Issue a key").click()
     key = page.locator("#new-key").inner_text().strip()
     assert len(key) == 43
-    expect(page.locator("#new-key-command")).to_contain_text(f"--key {key}")
+    expect(page.locator("#new-key-command")).to_contain_text(f"SPROCKET_KEY={key} sprocket-worker --server")
     page.goto(page.url.replace("issue-key", "change"))
     expect(page.get_by_text(key)).to_have_count(0)
     expect(page.get_by_text(f"{key[:8]}…")).to_be_visible()

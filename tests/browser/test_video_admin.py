@@ -140,9 +140,14 @@ def test_an_upload_that_is_stopped_leaves_nothing(
     page.get_by_label("Drop videos here").set_input_files(str(large_film(tmp_path, "Stopped")))
     expect(page.locator(".v-verdict")).to_contain_text("The connection is lost")
     assert site.backstage.call(_unfinished) == before + 1
+    asked: list[str] = []
+    page.on(
+        "request", lambda request: asked.append(request.method) if "/api/uploads/" in request.url else None
+    )
     page.get_by_role("button", name="Stop", exact=True).click()
     expect(page.locator(".v-verdict")).to_have_text("It was stopped on the way; nothing was stored.")
     wait_until(lambda: site.backstage.call(_unfinished) == before)
+    assert "POST" not in asked, "what was removed does not begin anew"
 
 
 def test_what_is_no_video_is_refused_with_the_reason(

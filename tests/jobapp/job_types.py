@@ -2,6 +2,7 @@
 
 import asyncio
 import fcntl
+import json
 import os
 import signal
 import time
@@ -10,14 +11,22 @@ from pathlib import Path
 from typing import Any
 
 from django.db import connection, transaction
+from django.db.models.signals import post_save
 
-from jobs import JobContext, JobStopped, job_type
-from jobs.models import Job
+from jobs import JobContext, JobStopped, job_type, periodic
+from jobs.models import Firing, Job
 from tests.jobapp import fake_gpu, hostile
 from tests.jobapp.notes import note, note_stop, wait_for_file
 
 if "TESTS_FAKE_GPU" in os.environ:
     fake_gpu.install()
+
+if "TESTS_DIE_WHILE_FIRING" in os.environ:
+    # After the job and its firing are written, before the transaction is committed.
+    post_save.connect(lambda **kwargs: os.kill(os.getpid(), signal.SIGKILL), sender=Firing, weak=False)
+
+for declared in json.loads(os.environ.get("TESTS_PERIODIC", "[]")):
+    periodic(declared.pop("type"), **declared)
 
 
 @job_type("tests.noop")

@@ -14,10 +14,11 @@ from django.middleware.csrf import get_token
 from django.template.response import TemplateResponse
 from django.urls import NoReverseMatch, reverse
 
-from videos import conf, intake
+from jobs.refusal import Refusal
+from videos import conf, intake, upload_rate
 from videos.exceptions import UploadRefused
-from videos.models import Channel, Visibility
-from videos.refusal import Refusal, refusing_uploads
+from videos.models import Channel, Video, Visibility
+from videos.refusal import refusing_uploads
 
 BLOCK = 1 << 18
 
@@ -60,33 +61,10 @@ def receive(admin: Any, request: HttpRequest) -> HttpResponse:
     """The body is the file; ?name=…&channel=…&title=…&visibility=… says what to make of it."""
     if request.method != "POST":
         return HttpResponseNotAllowed(["POST"])
-    if not admin.has_add_permission(request):
-        return _refusal("forbidden", "You may not upload videos.", status=403)
-    if request.content_type != "application/octet-stream":
-        return _refusal(
-            "unsupported_media_type", "Send the file itself, as application/octet-stream.", status=415
-        )
     try:
-        length = int(request.headers.get("Content-Length") or 0)
-        channel = _channel(request.GET.get("channel", ""))
-        if length > conf.current().upload_max_bytes:
-            most = conf.current().upload_max_bytes
-            return _refusal(
-                "too_large", f"The file is larger than {most:,} bytes, which is the limit here.", 413
-            )
-        with refusing_uploads():
-            video = intake.accept_stream(
-                _blocks(request, length),
-                name=request.GET.get("name", "") or "video",
-                title=request.GET.get("title", ""),
-                channel=channel,
-                owner=request.user.get_username(),
-                visibility=request.GET.get("visibility", Visibility.PUBLIC),
-            )
-    except UploadRefused as refusal:
-        return _refusal("refused", str(refusal), status=422)
+        video = _receive(admin, request)
     except Refusal as refusal:
-        return refusal.answer()
+        return refusal.as_response()
     if video.created:
         admin.log_addition(request, video, f"uploaded {video.source_name}")
     site = admin.admin_site.name
@@ -97,6 +75,29 @@ def receive(admin: Any, request: HttpRequest) -> HttpResponse:
         "admin": reverse("admin:videos_video_change", args=[video.pk], current_app=site),
     }
     return JsonResponse(answer, status=201 if video.created else 200)
+
+
+def _receive(admin: Any, request: HttpRequest) -> Video:
+    if not admin.has_add_permission(request):
+        raise Refusal(403, "forbidden", "You may not upload videos.")
+    if request.content_type != "application/octet-stream":
+        raise Refusal(415, "unsupported_media_type", "Send the file itself, as application/octet-stream.")
+    length, most = int(request.headers.get("Content-Length") or 0), conf.current().upload_max_bytes
+    with refusing_uploads():
+        channel = _channel(request.GET.get("channel", ""))
+        if length > most:
+            raise Refusal(
+                413, "too_large", f"The file is larger than {most:,} bytes, which is the limit here."
+            )
+        upload_rate.take(request.user)
+        return intake.accept_stream(
+            _blocks(request, length),
+            name=request.GET.get("name", "") or "video",
+            title=request.GET.get("title", ""),
+            channel=channel,
+            owner=request.user.get_username(),
+            visibility=request.GET.get("visibility", Visibility.PUBLIC),
+        )
 
 
 def _channel(given: str) -> Channel:
@@ -117,7 +118,3 @@ def _blocks(request: HttpRequest, length: int) -> Iterator[bytes]:
         raise UploadRefused("The upload was interrupted; send the file again.") from error
     if left:
         raise UploadRefused("The upload was interrupted; send the file again.")
-
-
-def _refusal(code: str, detail: str, status: int) -> JsonResponse:
-    return JsonResponse({"error": code, "detail": detail}, status=status)

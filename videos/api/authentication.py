@@ -4,16 +4,21 @@ from __future__ import annotations
 
 from typing import Any
 
-from django.conf import settings
 from django.http import HttpRequest
-from ninja.security import APIKeyCookie, HttpBearer
 from ninja.security.base import AuthBase
+from ninja.security.http import HttpAuthBase
 
+from jobs.api.authentication import SessionCookie
 from videos.identity import identify
 
+NOT_STAFF = (401, 403, 429, 503)
+"""How those are refused who may not ask."""
 
-class StaffBearer(HttpBearer):
+
+class StaffBearer(HttpAuthBase):
     """`Authorization: Bearer <token>`; `manage.py stafftoken USER` makes one."""
+
+    openapi_scheme = "bearer"
 
     def __init__(self, *permissions: str) -> None:
         super().__init__()
@@ -22,14 +27,9 @@ class StaffBearer(HttpBearer):
     def __call__(self, request: HttpRequest) -> Any:
         return identify(request, *self.permissions) if "Authorization" in request.headers else None
 
-    def authenticate(self, request: HttpRequest, token: str) -> Any:
-        raise NotImplementedError
 
-
-class StaffSession(APIKeyCookie):
+class StaffSession(SessionCookie):
     """The session of a member of the staff; what changes something needs the CSRF token too (`X-CSRFToken`)."""
-
-    param_name = settings.SESSION_COOKIE_NAME
 
     def __init__(self, *permissions: str) -> None:
         super().__init__()
@@ -37,9 +37,6 @@ class StaffSession(APIKeyCookie):
 
     def __call__(self, request: HttpRequest) -> Any:
         return identify(request, *self.permissions)
-
-    def authenticate(self, request: HttpRequest, key: str | None) -> Any:
-        raise NotImplementedError
 
 
 def staff(*permissions: str) -> list[AuthBase]:

@@ -7,17 +7,17 @@ from typing import Annotated
 from django.http import HttpRequest
 from ninja import Path, Query, Router
 
+from jobs.api.errors import refusals
+from jobs.refusal import Refusal
 from videos.access import VIEW
-from videos.api.authentication import staff
-from videos.api.errors import refusals, refuse_unknown
+from videos.api.authentication import NOT_STAFF, staff
+from videos.api.errors import refuse_unknown
 from videos.api.schemas import LARGEST_ID, ChannelDetail, Narrowed, VideoPage
 from videos.api.videos import page_of
 from videos.models import Channel, Video
-from videos.refusal import Refusal
 
 router = Router(tags=["channels"])
 
-_STAFF = (401, 403, 429, 503)
 
 Id = Annotated[int, Path(description="the id of the channel", ge=1, le=LARGEST_ID)]
 
@@ -31,7 +31,7 @@ def _find(channel_id: int) -> Channel:
 
 @router.get(
     "channels/{channel_id}",
-    response={200: ChannelDetail, **refusals(*_STAFF, 404, 422)},
+    response={200: ChannelDetail, **refusals(*NOT_STAFF, 404, 422)},
     auth=staff("videos.view_channel", "videos.change_channel"),
     summary="Show a channel",
     operation_id="show_channel",
@@ -43,7 +43,7 @@ def channel(request: HttpRequest, channel_id: Id) -> ChannelDetail:
 
 @router.get(
     "channels/{channel_id}/videos",
-    response={200: VideoPage, **refusals(*_STAFF, 404, 422)},
+    response={200: VideoPage, **refusals(*NOT_STAFF, 404, 422)},
     auth=staff(*VIEW),
     summary="List the videos of a channel",
     operation_id="list_videos_of_channel",

@@ -12,12 +12,12 @@ from django.http import HttpRequest
 from ninja import Router, Status
 
 from jobs import database
+from jobs.refusal import Refusal
 from videos import conf, storage
 from videos.access import VIEW
 from videos.api.schemas import Counts, Health, Processing, Storage
 from videos.identity import identify
 from videos.models import ResumableUpload, Transcode, TranscodeStatus, Video, VideoStatus
-from videos.refusal import Refusal
 
 router = Router(tags=["health"])
 

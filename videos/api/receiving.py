@@ -13,9 +13,10 @@ from django.core.files.uploadedfile import UploadedFile
 from django.core.files.uploadhandler import FileUploadHandler
 from django.http import HttpRequest, HttpResponse
 
+from jobs.refusal import Refusal
 from jobs.ulid import new_ulid
-from videos import conf, intake, storage
-from videos.refusal import Refusal, refusing_uploads
+from videos import conf, intake, storage, upload_rate
+from videos.refusal import refusing_uploads
 
 SLACK = 1 << 20
 """What a form may have besides its file."""
@@ -41,6 +42,8 @@ class IntoIncoming(FileUploadHandler):
     def handle_raw_input(
         self, input_data: Any, meta: Any, content_length: int, boundary: Any, encoding: Any = None
     ) -> None:
+        assert self.request is not None
+        upload_rate.take(self.request.user)
         limit = conf.current().upload_max_bytes
         if content_length > limit + SLACK:
             raise Refusal(413, "too_large", f"file: It is larger than {limit:,} bytes, the limit here.")

@@ -8,6 +8,7 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
 
 from jobs.payloads import storable
+from jobs.ulid import PATTERN
 from videos import live_topics
 from videos.models import Channel, Video
 from videos.verbs import VERBS, situation_of
@@ -40,7 +41,6 @@ def _whole(value: Any) -> Any:
 Text = Annotated[str, AfterValidator(_plain)]
 Title = Annotated[str, Field(max_length=300), AfterValidator(_title)]
 ChannelId = Annotated[int, Field(ge=1, le=LARGEST_ID), BeforeValidator(_whole)]
-Ulid = Annotated[str, Field(pattern=r"^[0-9A-HJKMNP-TV-Z]{26}$")]
 
 
 class _Shown(BaseModel):
@@ -180,7 +180,7 @@ class Narrowed(_Given):
     deleted: Bin = Field("no", description="what is in the bin: no, only that, or both")
     owner: Annotated[Text, Field(max_length=200)] = ""
     q: Annotated[Text, Field(max_length=200)] = Field("", description="a part of the title or the address")
-    cursor: Annotated[str, Field(pattern=r"^([0-9A-HJKMNP-TV-Z]{26})?$")] = Field(
+    cursor: Annotated[str, Field(pattern=rf"^({PATTERN})?$")] = Field(
         "", description="`next` of the page before"
     )
     limit: Annotated[int, Field(ge=1, le=200)] = 50

@@ -4,17 +4,14 @@ from __future__ import annotations
 
 import functools
 import json
-from collections.abc import Iterator
-from typing import Any
 
 from django.http import HttpRequest, HttpResponse
-from django.urls import URLPattern, path, re_path
-from django.views.decorators.csrf import csrf_exempt
+from django.urls import path, re_path
 from django.views.decorators.http import require_safe
 from ninja import NinjaAPI
 
+from jobs.api.addresses import nothing_here, operations
 from videos.api import channels, errors, health, videos
-from videos.refusal import Refusal
 
 app_name = "videos_api"
 
@@ -31,29 +28,6 @@ for _router in (videos.router, channels.router, health.router):
     api.add_router("", _router)
 
 
-def _operations() -> Iterator[URLPattern]:
-    """Whatever they answer is JSON and is not to be kept."""
-    for pattern in api.urls[0]:
-        if isinstance(pattern, URLPattern) and pattern.name != "api-root":
-            yield URLPattern(pattern.pattern, _in_json(pattern.callback), name=pattern.name)
-
-
-def _in_json(view: Any) -> Any:
-    @csrf_exempt  # who comes with a session is checked where the session is
-    @functools.wraps(view)
-    def answer(request: HttpRequest, *arguments: Any, **named: Any) -> HttpResponse:
-        response: HttpResponse = view(request, *arguments, **named)
-        if response.status_code == 405:
-            allowed = response.headers.get("Allow", "")
-            response = Refusal(
-                405, "method_not_allowed", "This address has other methods.", Allow=allowed
-            ).answer()
-        response.headers.setdefault("Cache-Control", "no-store")
-        return response
-
-    return answer
-
-
 DOCUMENT = "videos.openapi.json"
 
 
@@ -68,13 +42,8 @@ def _written(prefix: str) -> str:
     return json.dumps(api.get_openapi_schema(path_prefix=prefix), default=str)
 
 
-@csrf_exempt
-def _nothing_here(request: HttpRequest) -> HttpResponse:
-    return Refusal(404, "not_found", "There is no such thing here.").answer()
-
-
 urlpatterns = [
     path(DOCUMENT, _document, name="document"),
-    *_operations(),
-    re_path(r"^(?:videos|channels)(?:/.*)?$", _nothing_here),
+    *operations(api),
+    re_path(r"^(?:videos|channels)(?:/.*)?$", nothing_here),
 ]

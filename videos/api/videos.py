@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from typing import Annotated, Any
 
 from django.db import IntegrityError
@@ -13,11 +12,14 @@ from ninja.decorators import decorate_view
 from ninja.files import UploadedFile
 
 from jobs import database
+from jobs.api.errors import refusals
+from jobs.refusal import Refusal
+from jobs.ulid import is_ulid
 from videos import intake
 from videos.access import CHANGE, UPLOAD, VIEW
 from videos.action_log import log_addition, log_change
-from videos.api.authentication import staff
-from videos.api.errors import refusals, refuse_unknown
+from videos.api.authentication import NOT_STAFF, staff
+from videos.api.errors import refuse_unknown
 from videos.api.receiving import Received, into_incoming
 from videos.api.schemas import (
     Counts,
@@ -34,15 +36,13 @@ from videos.api.schemas import (
 )
 from videos.exceptions import UploadRefused
 from videos.models import Channel, Video, VideoStatus
-from videos.refusal import Refusal, refusing_uploads
+from videos.refusal import refusing_uploads
 from videos.resumable.uploads import channel_called
 from videos.verbs import DELETE, RESTORE, RETRANSCODE, RETRY, RETRY_QUALITY, Order, Verb, situation_of
 
 router = Router(tags=["videos"])
 
-_ULID = re.compile(r"[0-9A-HJKMNP-TV-Z]{26}")
-_STAFF = (401, 403, 429, 503)
-_VERB = {200: VideoDetail, **refusals(*_STAFF, 400, 404, 409, 422)}
+_VERB = {200: VideoDetail, **refusals(*NOT_STAFF, 400, 404, 409, 422)}
 
 Id = Annotated[str, Path(description="the id of the video")]
 
@@ -56,7 +56,7 @@ class StaffRequest(HttpRequest):
 
 @router.get(
     "videos",
-    response={200: VideoPage, **refusals(*_STAFF, 422)},
+    response={200: VideoPage, **refusals(*NOT_STAFF, 422)},
     auth=staff(*VIEW),
     summary="List videos",
     operation_id="list_videos",
@@ -92,7 +92,7 @@ def page_of(matching: Any, wanted: Narrowed) -> VideoPage:
 
 @router.post(
     "videos",
-    response={(200, 201): Uploaded, **refusals(*_STAFF, 400, 413, 422, 507)},
+    response={(200, 201): Uploaded, **refusals(*NOT_STAFF, 400, 413, 422, 507)},
     auth=staff(UPLOAD),
     summary="Upload a video",
     operation_id="upload_video",
@@ -126,7 +126,7 @@ def upload(request: StaffRequest, form: Form[UploadForm], file: File[UploadedFil
 
 def _find(video_id: str) -> Video:
     rows = Video.objects.select_related("channel", "current").defer("current__plan")
-    video: Video | None = rows.filter(pk=video_id).first() if _ULID.fullmatch(video_id) else None
+    video: Video | None = rows.filter(pk=video_id).first() if is_ulid(video_id) else None
     if video is None:
         raise Refusal(404, "not_found", "There is no such video. It may have been purged.")
     return video
@@ -134,7 +134,7 @@ def _find(video_id: str) -> Video:
 
 @router.get(
     "videos/{video_id}",
-    response={200: VideoDetail, **refusals(*_STAFF, 404)},
+    response={200: VideoDetail, **refusals(*NOT_STAFF, 404)},
     auth=staff(*VIEW),
     summary="Show a video",
     operation_id="show_video",
@@ -146,7 +146,7 @@ def video(request: StaffRequest, video_id: Id) -> VideoDetail:
 
 @router.patch(
     "videos/{video_id}",
-    response={200: VideoDetail, **refusals(*_STAFF, 400, 404, 409, 422)},
+    response={200: VideoDetail, **refusals(*NOT_STAFF, 400, 404, 409, 422)},
     auth=staff(CHANGE),
     summary="Change a video",
     operation_id="change_video",
@@ -183,7 +183,7 @@ def _change(video: Video, changed: dict[str, Any]) -> None:
 
 @router.delete(
     "videos/{video_id}",
-    response={204: None, **refusals(*_STAFF, 404, 409)},
+    response={204: None, **refusals(*NOT_STAFF, 404, 409)},
     auth=staff(CHANGE),
     summary="Delete a video",
     operation_id="delete_video",

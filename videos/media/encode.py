@@ -10,10 +10,7 @@ encoder's first frame, which only primes the decoder, is left out, so sound and 
 """
 
 import hashlib
-import shutil
-import tempfile
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -23,6 +20,7 @@ from videos.media.encoders import ENCODERS
 from videos.media.exceptions import ChunkRefused, FfmpegStopped
 from videos.media.ffmpeg import Progress, RunLimits
 from videos.media.plan import Chunk, EncodePlan
+from videos.media.scratch import scratch_folder
 from videos.media.segments import INIT, cut_picture, cut_sound, first_frame, segment_name
 
 __all__ = ["INIT", "Encoded", "Written", "encode_audio", "encode_chunk", "segment_name", "written"]
@@ -75,7 +73,7 @@ def encode_chunk(
     """
     _same_build(plan, ffmpeg_binary)
     chunk = plan.chunk(number)
-    with _workshop(into, f"chunk-{number}") as folder:
+    with scratch_folder(into, f"chunk-{number}") as folder:
         for seek, from_zero in _ways_to_read(plan, chunk):
             tail = ffmpeg.run(
                 chunk_arguments(
@@ -136,7 +134,7 @@ def encode_audio(
     """
     _same_build(plan, ffmpeg_binary)
     track = next(t for t in plan.audio if t.number == number)
-    with _workshop(into, f"audio-{number}") as folder:
+    with scratch_folder(into, f"audio-{number}") as folder:
         told = None if on_progress is None else lambda progress: on_progress(progress.out_time)
         ffmpeg.run(
             audio_arguments(plan, track, source=source),
@@ -160,17 +158,6 @@ def _same_build(plan: EncodePlan, binary: Path) -> None:
     build = ffmpeg.build_id(binary)
     if plan.build != build:
         raise ChunkRefused(f"the plan is for ffmpeg {plan.build}; here is {build}, which gives other bytes")
-
-
-@contextmanager
-def _workshop(into: Path, name: str) -> Iterator[Path]:
-    """A folder of its own, on the same disk as the result, gone afterwards."""
-    into.mkdir(parents=True, exist_ok=True)
-    folder = Path(tempfile.mkdtemp(prefix=f".{name}-", dir=into))
-    try:
-        yield folder
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
 
 
 def _keep(folder: Path, into: Path, names: list[str]) -> tuple[Written, ...]:

@@ -4,10 +4,7 @@ Uploaded files are read by webvtt.read_captions(); recognition.py listens. All t
 zero is the first picture.
 """
 
-import shutil
-import tempfile
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
@@ -17,6 +14,7 @@ from videos.media.containers import TEXT_SUBTITLES
 from videos.media.ffmpeg import RunLimits
 from videos.media.plan import EncodePlan
 from videos.media.recognition import SPEECH_RATE, Heard, Recogniser
+from videos.media.scratch import scratch_folder
 from videos.media.webvtt import BadSubtitles, Cue
 
 
@@ -31,7 +29,7 @@ def extract_track(
     stop: Callable[[], bool] | None = None,
 ) -> list[Cue]:
     """The cues of a text track inside the source (SubtitleTrack.index); none if it is empty."""
-    with _folder(work, "subtitles") as folder:
+    with scratch_folder(work, "subtitles") as folder:
         ffmpeg.run(
             [
                 *ffmpeg.source_input(source, plan.container, "-copyts", subtitles=tuple(TEXT_SUBTITLES)),
@@ -64,7 +62,7 @@ def recognise(
     stop: Callable[[], bool] | None = None,
 ) -> Heard:
     """What is said in sound track `track` (AudioPlan.number). `on_progress` is told the seconds listened to."""
-    with _folder(work, "speech") as folder:
+    with scratch_folder(work, "speech") as folder:
         sound = next(sound for sound in plan.audio if sound.number == track)
         graph = (
             f"[0:{sound.index}]asetpts=PTS-({plan.origin.numerator}/{plan.origin.denominator})/TB,"
@@ -87,13 +85,3 @@ def recognise(
             folder / "speech.wav", language=language, on_progress=on_progress, stop=stop
         )
     return replace(heard, cues=webvtt.shifted(heard.cues, Fraction(0), until=plan.duration))
-
-
-@contextmanager
-def _folder(work: Path, name: str) -> Iterator[Path]:
-    work.mkdir(parents=True, exist_ok=True)
-    folder = Path(tempfile.mkdtemp(prefix=f".{name}-", dir=work))
-    try:
-        yield folder
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)

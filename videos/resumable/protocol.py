@@ -12,7 +12,7 @@ from typing import Any
 
 from django.http import HttpRequest
 
-from videos.refusal import Refusal
+from jobs.refusal import Refusal
 
 VERSION = "1.0.0"
 EXTENSIONS = "creation,termination,checksum,expiration"
@@ -30,7 +30,7 @@ def check_version(request: HttpRequest) -> None:
             412,
             "wrong_version",
             f"Send the header Tus-Resumable: {VERSION}, the only version spoken here.",
-            Tus_Version=VERSION,
+            headers={"Tus-Version": VERSION},
         )
 
 

@@ -12,10 +12,11 @@ from django.db.models.expressions import Combinable
 from django.db.models.functions import Now
 
 from jobs import database, enqueue
+from jobs.refusal import Refusal
 from jobs.ulid import new_ulid
 from videos import conf, intake, storage
 from videos.models import Channel, ResumableUpload, Video, Visibility
-from videos.refusal import Refusal, refusing_uploads
+from videos.refusal import refusing_uploads
 from videos.resumable.arriving import Arriving, Busy, Mismatch, Pen
 from videos.resumable.protocol import Checksum, read_metadata
 
@@ -209,7 +210,10 @@ def _turn(upload: ResumableUpload) -> Iterator[Pen]:
             yield pen
     except Busy:
         raise Refusal(
-            423, "locked", "Somebody else is sending this upload; try again soon.", Retry_After="1"
+            423,
+            "locked",
+            "Somebody else is sending this upload; try again soon.",
+            headers={"Retry-After": "1"},
         ) from None
 
 

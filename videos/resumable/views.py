@@ -19,12 +19,12 @@ from django.urls import reverse
 from django.utils.http import http_date
 from django.views.decorators.csrf import csrf_exempt
 
-from videos import conf
+from jobs.refusal import Refusal
+from videos import conf, upload_rate
 from videos.access import UPLOAD
 from videos.action_log import log_addition
 from videos.identity import identify
 from videos.models import ResumableUpload
-from videos.refusal import Refusal
 from videos.resumable import protocol, uploads
 
 log = logging.getLogger("videos.resumable")
@@ -54,7 +54,7 @@ def _tus(*methods: str) -> Callable[[Handler], Handler]:
                     user = identify(request, UPLOAD)
                     response = view(request, method=method, user=user, **named)
             except Refusal as refusal:
-                response = refusal.answer()
+                response = refusal.as_response()
             response.headers["Tus-Resumable"] = protocol.VERSION
             response.headers["Cache-Control"] = "no-store"
             return response
@@ -88,6 +88,7 @@ def begin(request: HttpRequest, *, method: str, user: Any) -> HttpResponse:
     if "Upload-Defer-Length" in request.headers:
         raise Refusal(400, "invalid", "Upload-Defer-Length: the length must be known, in Upload-Length.")
     length = protocol.number(request, "Upload-Length")
+    upload_rate.take(user)
     upload = uploads.create(user.get_username(), length, request.headers.get("Upload-Metadata", ""))
     # Without scheme and host: a proxy knows them better.
     place = reverse("videos:upload", args=[upload.pk])

@@ -52,6 +52,8 @@ exit codes: 0 done · 1 a job could not be changed (the others were) · 2 wrong 
             self.stdout.write("every worker is draining or disabled: nothing new is started")
         elif not state["workers"]:
             self.stdout.write("no worker is running: start one with manage.py runworker")
+        for name, breaker in state["breakers"].items():
+            self.stdout.write(f"the breaker {name} is {breaker['state']}: {breaker['reason']}")
         for name, counts in state["types"].items():
             listed = "  ".join(f"{status} {count:,}" for status, count in sorted(counts.items()))
             self.stdout.write(f"  {name:<30} {listed}")

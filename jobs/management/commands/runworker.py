@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import argparse
-import logging
+from importlib.util import find_spec
 from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
-from jobs import registry
+from jobs import wakeup
 from jobs.exceptions import WorkerRefused
-from jobs.worker.loop import Options, WorkerLoop
+from jobs.worker.arguments import add_arguments, options_of, positive, show_log, unknown_type
+from jobs.worker.loop import WorkerLoop
+from jobs.worker.options import Options
+from jobs.worker.over_http.arguments import NEEDS_HTTPX
+from jobs.worker.over_http.arguments import add_arguments as add_remote_arguments
 from jobs.worker.supervisor import supervise
 
 
@@ -25,86 +29,74 @@ examples:
   manage.py runworker --types videos.encode,mail  only these types
   manage.py runworker --processes 4               four worker processes, restarted when one dies
   manage.py runworker --until-empty               work off what is there, then exit (deploy scripts, tests)
+  manage.py runworker --server https://example.org/api --key-file key
+                                                  over HTTPS, for a site on another machine; no database is used
 
 stopping:
   The first Ctrl-C or SIGTERM stops claiming and lets running jobs finish within DRAIN_TIMEOUT; what is left goes
   back to the queue and loses no attempt. A second signal does that at once.
 
-exit codes: 0 stopped as asked · 1 could not start · 2 wrong arguments
+exit codes: 0 stopped as asked · 1 could not start, or may not go on · 2 wrong arguments
 """
-        parser.add_argument("--types", type=_names, metavar="A,B", help="handle only these job types")
-        parser.add_argument(
-            "--exclude-types", type=_names, default=[], metavar="A,B", help="handle all but these"
-        )
-        parser.add_argument("--concurrency", type=_positive, default=8, help="jobs at a time per process (8)")
-        parser.add_argument("--processes", type=_positive, default=1, help="worker processes (1)")
-        parser.add_argument(
-            "--name", help="this worker's name, unique in the fleet (default: the host's name)"
-        )
-        parser.add_argument(
-            "--capabilities", type=_names, default=[], metavar="gpu,…", help="what this machine has"
-        )
-        until = parser.add_mutually_exclusive_group()
-        until.add_argument("--once", action="store_true", help="run one job, if there is one, and exit")
-        until.add_argument("--drain", action="store_true", help="exit when there is nothing left to claim")
+        until = add_arguments(parser)
         until.add_argument(
             "--until-empty",
             action="store_true",
             help="exit when nothing is pending, due or running, by this worker or any other",
         )
-
-    def handle(self, *args: Any, **options: Any) -> None:
-        known = {kind.name for kind in registry.all_types()}
-        for name in [*(options["types"] or []), *options["exclude_types"]]:
-            if name not in known:
-                raise CommandError(
-                    f"No job type is named {name!r}. Registered: {', '.join(sorted(known)) or 'none'}.",
-                    returncode=2,
-                )
-        chosen = Options(
-            concurrency=options["concurrency"],
-            name=options["name"],
-            types=options["types"],
-            exclude_types=options["exclude_types"],
-            capabilities=options["capabilities"],
-            once=options["once"],
-            drain=options["drain"],
-            until_empty=options["until_empty"],
+        parser.add_argument("--processes", type=positive, default=1, help="worker processes (1)")
+        parser.add_argument(
+            "--name", help="this worker's name, unique in the fleet (default: the host's name)"
         )
-        if not chosen.handled_types():
-            raise CommandError(
-                "There is no job type to handle: declare one with @job_type in the job_types.py of an installed app.",
-                returncode=2,
-            )
-        _show_log(options["verbosity"])
+        remote = parser.add_argument_group("a worker without database access")
+        remote.add_argument(
+            "--server",
+            metavar="URL",
+            help="where the site has mounted the API, such as https://example.org/api",
+        )
+        add_remote_arguments(remote)
+
+    def handle(self, *args: Any, **given: Any) -> None:
+        if problem := unknown_type(given):
+            raise CommandError(problem, returncode=2)
+        options = options_of(given)
+        show_log(given["verbosity"])
         try:
-            code = (
-                supervise(chosen, options["processes"])
-                if options["processes"] > 1
-                else WorkerLoop(chosen).run()
-            )
+            code = self._remotely(options, given) if given["server"] else self._here(options, given)
         except WorkerRefused as refusal:
             raise CommandError(str(refusal)) from None
         if code:
             raise SystemExit(code)
 
+    def _here(self, options: Options, given: dict[str, Any]) -> int:
+        if not options.handled_types():
+            raise CommandError(
+                "There is no job type to handle: declare one with @job_type in the job_types.py of an installed app.",
+                returncode=2,
+            )
+        for name in ("key", "key_file", "register", "folder", "allow_http"):
+            if given[name]:
+                raise CommandError(f"--{name.replace('_', '-')} goes with --server.", returncode=2)
+        wakeup.demand()
+        processes = given["processes"]
+        return supervise(options, processes) if processes > 1 else WorkerLoop(options).run()
 
-def _names(text: str) -> list[str]:
-    return [name.strip() for name in text.split(",") if name.strip()]
+    def _remotely(self, options: Options, given: dict[str, Any]) -> int:
+        if not find_spec("httpx"):
+            raise CommandError(NEEDS_HTTPX, returncode=2)
+        from jobs.worker.over_http import command
 
-
-def _positive(text: str) -> int:
-    if not text.isdigit() or int(text) < 1:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number above zero")
-    return int(text)
-
-
-def _show_log(verbosity: int) -> None:
-    """A site that configures no logging still sees what its worker does."""
-    log = logging.getLogger("jobs")
-    if not log.hasHandlers():
-        handler = logging.StreamHandler()
-        handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(message)s"))
-        log.addHandler(handler)
-    if log.level == logging.NOTSET:
-        log.setLevel([logging.WARNING, logging.INFO, logging.INFO, logging.DEBUG][verbosity])
+        if given["processes"] > 1:
+            raise CommandError(
+                "A key belongs to one process: use --concurrency, or a key for each worker.", returncode=2
+            )
+        if given["name"]:
+            raise CommandError(
+                "The name of a remote worker goes with its key: leave --name out.", returncode=2
+            )
+        try:
+            options = command.remote_options(options)
+            transport = command.connect(options, given)
+        except command.WrongArguments as problem:
+            raise CommandError(str(problem), returncode=2) from None
+        return WorkerLoop(options, transport).run()

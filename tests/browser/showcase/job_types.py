@@ -1,8 +1,11 @@
 """Jobs that look like work, for as long as a picture takes."""
 
 import time
+from datetime import timedelta
 
-from jobs import JobContext, job_type
+from jobs import JobContext, declare_breaker, job_type, periodic
+
+declare_breaker("printer", cooldown=timedelta(hours=1))
 
 
 @job_type("podcast.import", concurrency=4)
@@ -16,13 +19,13 @@ def import_podcast(job: JobContext, show: str, episodes: int = 40, seconds: floa
     return {"show": show, "episodes": episodes}
 
 
-@job_type("mail.send", max_attempts=1)
+@job_type("mail.send", max_attempts=1, breaker="mail")
 def send_mail(job: JobContext, to: str) -> None:
     if to.endswith("example.net"):
         raise TimeoutError("mx1.example.net did not answer within 30 s")
 
 
-@job_type("invoice.print", max_attempts=1)
+@job_type("invoice.print", max_attempts=1, breaker="printer")
 def print_invoice(job: JobContext, number: int) -> str:
     if number % 9 == 0:
         raise ValueError(f"invoice {number} has no address")
@@ -37,3 +40,6 @@ def build_report(job: JobContext, month: str) -> None:
 @job_type("search.reindex")
 def reindex(job: JobContext, shelf: str) -> None:
     pass
+
+
+periodic("search.reindex", shelf="all", cron="0 4 * * *", tz="Europe/Berlin", name="shelves")

@@ -44,9 +44,38 @@ def tell() -> dict[str, str]:
     enqueue("report.build", month="2026-11", delay=timedelta(minutes=25))
     enqueue("search.reindex", shelf="all", delay=timedelta(hours=3))
     type_control.pause(["search.reindex"])
+    _timetable()
+    _breakers()
     failed = Job.objects.filter(type="invoice.print", status="failed").order_by("pk")[0]
     worker = failed.attempts.get().worker_id
     return {"running": running[0].pk, "planned": proof.pk, "failed": failed.pk, "worker": worker}
+
+
+def _timetable() -> None:
+    """Beside the schedules of the code: some of people, of which one is paused and one has been run by hand."""
+    from jobs.models import Schedule
+    from jobs.timetable import schedules
+
+    made = [
+        Schedule(name="monthly report", type="report.build", payload={"month": "2026-11"}, cron="0 6 1 * *"),
+        Schedule(
+            name="digest", type="mail.send", payload={"to": "list@example.org"}, cron="*/15 8-18 * * MON-FRI"
+        ),
+    ]
+    for row in made:
+        row.timezone = "Europe/Berlin"
+        schedules.store(row)
+    schedules.run_now("monthly report")
+    schedules.pause(["digest"])
+
+
+def _breakers() -> None:
+    from jobs.breakers import circuits
+    from jobs.breakers.policy import Verdict
+
+    for _ in range(5):
+        circuits.settle("printer", Verdict.FAILURE, reason="PaperJam: tray 2 of printer lp0 does not answer")
+    circuits.settle("mail", Verdict.FAILURE, reason="SMTPServerDisconnected: Connection unexpectedly closed")
 
 
 def _minutes() -> None:

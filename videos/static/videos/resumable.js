@@ -46,6 +46,7 @@ export class ResumableUpload {
     let tries = 0;
     let sent = -1;
     for (;;) {
+      if (this.stopped) throw new Stopped("stopped"); // while it waited
       try {
         const offset = await this.#offset();
         if (offset > sent) tries = 0;
@@ -114,6 +115,10 @@ export class ResumableUpload {
 
   #ask(method, address, headers = {}, body = null, offset = 0) {
     return new Promise((resolve, reject) => {
+      if (this.stopped && method !== "DELETE") {
+        reject(new Stopped("stopped")); // or an upload that was removed would begin anew
+        return;
+      }
       const request = new XMLHttpRequest();
       this.request = request;
       request.open(method, address);

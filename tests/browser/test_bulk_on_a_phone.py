@@ -1,0 +1,23 @@
+"""Actions on many jobs, on a phone."""
+
+from __future__ import annotations
+
+from playwright.sync_api import expect
+
+from tests.browser.conftest import OpenPage
+from tests.browser.site import Site
+from tests.browser.test_jobs_admin import _enqueue_delayed
+
+
+def test_all_that_match_can_be_selected(open_page: OpenPage, site: Site) -> None:
+    site.backstage.call(_enqueue_delayed, 70)
+    page = open_page(user="admin", phone=True)
+    page.goto("/admin/jobs/job/?priority=33&status__exact=waiting")
+    page.locator("#action-toggle").check()
+    page.get_by_role("button", name="Select all that match").click()
+    assert page.evaluate("document.documentElement.scrollWidth") <= 390
+    page.get_by_label("Action:").select_option("Cancel")
+    page.get_by_role("button", name="Go").click()
+    expect(page.get_by_text("are going to be cancelled")).to_be_visible()
+    page.get_by_role("button", name="Cancel").last.click()
+    expect(page.get_by_text("No job matches")).to_be_visible()

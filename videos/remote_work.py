@@ -1,0 +1,210 @@
+"""Chunks and sound tracks that are encoded elsewhere: what a worker gets, which files it sends, what makes them real.
+
+A worker sends its segments, then the manifest that lists them. That one moves them into the generation: until then, and
+unless the lease lives, nothing there has changed.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from pathlib import Path
+from typing import Any
+
+from jobs import PermanentFailure
+from jobs.lifecycle import FailureReport
+from jobs.payloads import storable
+from jobs.remote_work import FileRefused, RemoteJob, RemoteWork, SourceFile
+from videos import conf, manifests, reusing, storage, toolchains
+from videos.manifests import Manifest
+from videos.media import serial
+from videos.media.encode import INIT, Written
+from videos.media.exceptions import ChunkRefused, FfmpegFailed, MediaError
+from videos.media.plan import EncodePlan
+from videos.models import QualityStatus, Transcode, TranscodeStatus
+from videos.progress import plan_of
+from videos.remote_files import Expected
+
+LONGEST_ERROR = 10_000
+
+
+class EncodedElsewhere(RemoteWork):
+    """Of a stage whose jobs are chunks of the picture, or sound tracks."""
+
+    def __init__(self, *, picture: bool) -> None:
+        self._picture = picture
+
+    def order(self, job: RemoteJob) -> dict[str, Any]:
+        try:
+            transcode, plan = _open(job)
+        except FileRefused as refusal:
+            raise PermanentFailure(str(refusal)) from None
+        pin = toolchains.pin_of(plan, picture=self._picture)
+        if not toolchains.has_pin(job.worker.capabilities, pin):
+            toolchains.go_elsewhere(transcode, job.lease, job.type, pin=pin, has=job.worker.capabilities)
+        expected = self._expected(plan, job)
+        digest = plan.digest()
+        there = manifests.intact(storage.generation(transcode), expected.manifest, plan=digest, parts=())
+        there = there or reusing.take_over(transcode, expected.manifest, plan=digest)
+        return {
+            "plan": plan.to_json(),
+            "number": self._number(job),
+            "qualities": _wanted(transcode, plan),
+            "critical": [r.name for r in plan.renditions if conf.current().is_critical(r.name)],
+            "manifest": serial.to_json(there) if there else None,
+        }
+
+    def source(self, job: RemoteJob) -> SourceFile:
+        video = _open(job)[0].video
+        path = storage.source(video)
+        if not path.is_file():
+            raise PermanentFailure(
+                f"The source is gone: there is no file {path}. Put it back; then retry the video."
+            )
+        size = path.stat().st_size
+        if size != video.source_bytes:
+            raise PermanentFailure(
+                f"The source has changed: {path} has {size:,} bytes, and had {video.source_bytes:,} when it was "
+                "uploaded. Put it back as it was; then retry the video."
+            )
+        return SourceFile(path, path.name, size, video.source_sha256)
+
+    # -- files ---------------------------------------------------------------------------------------------------------
+
+    def staging(self) -> Path:
+        return storage.workplace() / "remote"
+
+    def file_limit(self, job: RemoteJob, name: str) -> int | None:
+        return self._expected(_open(job)[1], job).limit(name)
+
+    def check(self, job: RemoteJob, name: str, path: Path, staged: Path) -> None:
+        transcode, plan = _open(job)
+        expected, generation = self._expected(plan, job), storage.generation(transcode)
+        if name != expected.address:
+            expected.check_content(name, path)
+            _refuse_other_init(name, path, generation)
+            return
+        for file in expected.read_manifest(path).files:
+            if not (manifests.matches(staged, file) or manifests.matches(generation, file)):
+                raise FileRefused(
+                    f"{name} lists {file.name}, which has not arrived with this size and checksum."
+                )
+            if (staged / file.name).exists():
+                _refuse_other_init(file.name, staged / file.name, generation)
+
+    def stored(self, job: RemoteJob, name: str, staged: Path) -> None:
+        transcode, plan = _open(job)
+        expected = self._expected(plan, job)
+        if name == expected.address:
+            _commit(expected, expected.read_manifest(staged / name), staged, storage.generation(transcode))
+
+    # -- the end -------------------------------------------------------------------------------------------------------
+
+    def finish(self, job: RemoteJob, result: Any) -> None:
+        transcode, plan = _open(job)
+        if self._picture:
+            _note_failed(transcode, plan, result)
+        expected, generation = self._expected(plan, job), storage.generation(transcode)
+        manifest = manifests.read(generation, expected.manifest)
+        if manifest is None or manifest.plan not in _digests(transcode, plan):
+            raise FileRefused(f"{expected.address} has not arrived.")
+        missing = set(_wanted(transcode, plan) if self._picture else expected.folders) - set(manifest.parts)
+        if missing:
+            raise FileRefused(f"{', '.join(sorted(missing))} has not arrived.")
+        if not manifests.complete(generation, manifest.files):
+            raise FileRefused(f"Files that {expected.address} lists are missing.")
+
+    def failed(self, job: RemoteJob, failure: FailureReport) -> None:
+        """The last attempt at a chunk on a GPU: the generation is started over without one, as locally."""
+        about_media = failure.type in (FfmpegFailed.__qualname__, ChunkRefused.__qualname__)
+        if not self._picture or not about_media or job.attempt < job.max_attempts:
+            return
+        with contextlib.suppress(FileRefused):  # then there is nothing to start over
+            transcode, plan = _open(job)
+            toolchains.give_up_gpu(transcode, job.lease, plan, MediaError(failure.message))
+
+    def _expected(self, plan: EncodePlan, job: RemoteJob) -> Expected:
+        number = self._number(job)
+        return Expected.of_chunk(plan, number) if self._picture else Expected.of_track(plan, number)
+
+    def _number(self, job: RemoteJob) -> int:
+        return int(job.payload["chunk" if self._picture else "track"])
+
+
+def _open(job: RemoteJob) -> tuple[Transcode, EncodePlan]:
+    """The transcode with its plan, as long as files of it may be made: also those of one that has failed, which serve
+    the next. Raises FileRefused."""
+    found = Transcode.objects.select_related("video").filter(pk=job.payload["transcode_id"]).first()
+    if found is None or found.files_removed_at is not None:
+        raise FileRefused("The files of this generation were removed; there is nothing left to do.")
+    if found.status in (TranscodeStatus.PUBLISHED, TranscodeStatus.RETIRED):
+        raise FileRefused("This generation is published; its files do not change any more.")
+    plan = plan_of(found)
+    if plan is None:
+        raise FileRefused("The transcode has no plan that can be used here. Retranscode the video.")
+    return found, plan
+
+
+def _wanted(transcode: Transcode, plan: EncodePlan) -> list[str]:
+    """The qualities to publish, largest first: without those that have been given up."""
+    failed = transcode.qualities.filter(status=QualityStatus.FAILED).values_list("quality", flat=True)
+    given_up = {name for name in failed if not conf.current().is_critical(name)}
+    return [r.name for r in plan.renditions if r.name not in given_up]
+
+
+def _digests(transcode: Transcode, plan: EncodePlan) -> set[str]:
+    """Sound may have been made anew for a source that turned out to be shorter."""
+    found = transcode.frames_found
+    return {plan.digest(), *([plan.shortened(found).digest()] if found else [])}
+
+
+def _note_failed(transcode: Transcode, plan: EncodePlan, result: Any) -> None:
+    """Qualities that the worker could not encode, and without which the transcode goes on."""
+    failed = result.get("failed_qualities", {}) if isinstance(result, dict) else {}
+    if not isinstance(failed, dict):
+        raise FileRefused("failed_qualities is not an object.")
+    for quality, error in failed.items():
+        if quality not in {r.name for r in plan.renditions} or conf.current().is_critical(quality):
+            raise FileRefused(f"failed_qualities: the video cannot do without {str(quality)[:50]!r}.")
+        reason = storable(error)[:LONGEST_ERROR] or "It could not be encoded."
+        transcode.qualities.filter(quality=quality).update(
+            status=QualityStatus.FAILED, error_message=reason, completed_at=None
+        )
+
+
+# -- into the generation -----------------------------------------------------------------------------------------------
+
+
+def _refuse_other_init(name: str, path: Path, generation: Path) -> None:
+    """All chunks of a quality share one initialisation segment; two that differ cannot be played together."""
+    there = generation / name
+    if name.endswith(f"/{INIT}") and there.exists() and there.read_bytes() != path.read_bytes():
+        raise FileRefused(f"{name} differs from the one that other chunks of this plan have.")
+
+
+def _commit(expected: Expected, manifest: Manifest, staged: Path, generation: Path) -> None:
+    """Move the files, then write the manifest: whatever happens in between, what counts is whole."""
+    before = manifests.read(generation, expected.manifest)
+    if before is not None and before.plan == manifest.plan and manifests.complete(generation, before.files):
+        if set(before.parts) - set(manifest.parts) and before.frames != manifest.frames:
+            raise FileRefused(f"{expected.address}: other parts of this job have {before.frames:,} frames.")
+        manifest = before.with_part(manifest)
+    for file in manifest.files:
+        if (staged / file.name).exists():
+            _move(file, staged, generation)
+    if not manifests.complete(generation, manifest.files):
+        raise FileRefused(f"{expected.address} lists files that have not arrived.")
+    manifests.write(generation, expected.manifest, manifest)
+
+
+def _move(file: Written, staged: Path, generation: Path) -> None:
+    source, target = staged / file.name, generation / file.name
+    target.parent.mkdir(parents=True, exist_ok=True)
+    if target.name != INIT:
+        source.replace(target)
+        return
+    try:
+        os.link(source, target)  # never in place of one that another chunk has just brought
+    except FileExistsError:
+        _refuse_other_init(file.name, source, generation)
+    source.unlink()
