@@ -205,7 +205,9 @@ def lock_regained(worker: Worker) -> None:
 
 def say_goodbye(worker: Worker) -> None:
     """The process ends by itself: whatever it still holds may be recovered at once."""
-    mine = Worker.objects.filter(pk=worker.pk, pid=worker.pid, process_start=worker.process_start)
+    mine = Worker.objects.filter(
+        pk=worker.pk, pid=worker.pid, process_start=worker.process_start, stopped_at__isnull=True
+    )
     if mine.update(status=WorkerStatus.OFFLINE, stopped_at=Now(), draining=False):
         raise_alarm("worker_shutdown", worker=worker.name)
 

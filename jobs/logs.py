@@ -28,6 +28,11 @@ class log_context:  # noqa: N801 (reads as a function)
         _context.reset(self._token)
 
 
+def current_fields() -> dict[str, str]:
+    """What lines carry here, for a process that goes on with the job."""
+    return dict(_context.get({}))
+
+
 class JobLogFilter(logging.Filter):
     """Put it on a logging handler: every record gets job_id, job_type, correlation_id, worker and a short `job_tag`."""
 

@@ -1,20 +1,25 @@
 """OpenTelemetry traces, where `opentelemetry-api` is installed (the extra `otel`): a span per enqueue and per run.
 
 The trace follows from the correlation id, which children inherit and log lines carry. So a job, its runs on whatever
-worker, its children and theirs are one trace, and nothing has to be stored or handed over for it. What is enqueued
-inside another trace, such as that of a request, has its span there, with a link to the trace of the job.
+worker, its children and theirs are one trace, and nothing has to be stored for it or sent to remote workers. What is
+enqueued inside another trace, such as that of a request, has its span there, with a link to the trace of the job.
 """
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator
+import threading
+from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import TYPE_CHECKING, Any
 
 _otel: Any
+_context: Any
+_Propagator: Any
 try:
+    from opentelemetry import context as _context
     from opentelemetry import trace as _otel
+    from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator as _Propagator
 except ImportError:
     _otel = None
 
@@ -24,6 +29,7 @@ if TYPE_CHECKING:
     from jobs.lifecycle.leases import ClaimedJob, FailureReport
 
 SYSTEM = "sprocket"
+FLUSH_SECONDS = 3.0
 
 
 def _is_set_up() -> bool:
@@ -44,6 +50,27 @@ def running(claimed: ClaimedJob) -> AbstractContextManager[Span | None]:
 def note_end(span: Span | None, failure: FailureReport | None) -> None:
     if span is not None and failure is not None:
         span.set_status(_otel.Status(_otel.StatusCode.ERROR, f"{failure.type}: {failure.message}"[:500]))
+
+
+def carried() -> dict[str, str]:
+    """The current span, to be continued in another process."""
+    carrier: dict[str, str] = {}
+    if _is_set_up():
+        _Propagator().inject(carrier)
+    return carrier
+
+
+def continuing(carrier: Mapping[str, str]) -> AbstractContextManager[object]:
+    """Spans inside are children of the one that was `carried` here."""
+    return _continued(carrier) if _is_set_up() and carrier else nullcontext()
+
+
+def flush() -> None:
+    """Before the process ends without its exit handlers. A collector that does not answer holds nobody up for long."""
+    if _is_set_up() and hasattr(provider := _otel.get_tracer_provider(), "force_flush"):
+        flushing = threading.Thread(target=provider.force_flush, name="flush-spans", daemon=True)
+        flushing.start()
+        flushing.join(FLUSH_SECONDS)
 
 
 def trace_of(correlation_id: str) -> SpanContext:
@@ -86,6 +113,15 @@ def _run_span(claimed: ClaimedJob) -> Iterator[Span]:
         },
     ) as span:
         yield span
+
+
+@contextmanager
+def _continued(carrier: Mapping[str, str]) -> Iterator[None]:
+    token = _context.attach(_Propagator().extract(carrier))
+    try:
+        yield
+    finally:
+        _context.detach(token)
 
 
 def _under(root: SpanContext) -> Any:

@@ -1,28 +1,21 @@
-"""The Grafana dashboard asks for metrics and labels that exist, and for all of them."""
+"""The Grafana dashboard and the autoscaler ask for metrics and labels that exist."""
 
 from __future__ import annotations
 
-import json
 import re
-from collections.abc import Iterator
+
+import pytest
+import yaml
 
 from jobs.metrics import catalogue
-from jobs.metrics.exposition import Metric
+from jobs.metrics.depth import STATUSES
+from jobs.metrics.exposition import Metric, render
+from jobs.metrics.readings import read
 from jobs.models import WorkerStatus
+from tests.scraping import named, parse, queries
 from tests.support import ROOT
 
-DASHBOARD = json.loads((ROOT / "deploy/grafana/sprocket.json").read_text())
 BY_SERIES: dict[str, Metric] = {name: metric for metric in catalogue.ALL for name in metric.series}
-
-
-def queries() -> Iterator[str]:
-    for panel in DASHBOARD["panels"]:
-        yield from (target["expr"] for target in panel["targets"])
-    yield from (item["query"]["query"] for item in DASHBOARD["templating"]["list"] if item["type"] == "query")
-
-
-def named(query: str) -> list[str]:
-    return re.findall(r"\bsprocket_[a-z_]+", query)
 
 
 def test_every_query_names_metrics_that_exist() -> None:
@@ -57,3 +50,32 @@ def test_counters_are_only_used_as_rates() -> None:
         for name in named(query):
             if BY_SERIES[name].kind == "counter" and "label_values" not in query:
                 assert re.search(rf"rate\({name}\b", query), query
+
+
+@pytest.mark.django_db
+def test_workers_scale_by_a_metric_that_is_there_even_when_the_queue_is_empty() -> None:
+    (scaler,) = yaml.safe_load_all((ROOT / "deploy/kubernetes/autoscaling.yaml").read_text())
+    (by,) = scaler["spec"]["metrics"]
+    wanted = by["external"]["metric"]
+    (chosen,) = wanted["selector"]["matchExpressions"]
+    metric = BY_SERIES[wanted["name"]]
+    assert chosen["key"] in metric.labels
+    assert set(chosen["values"]) <= set(STATUSES)
+    said = parse(render(read()))
+    counted = [
+        value for name, value in said.items() if name[0] == metric.name and name[2] in chosen["values"]
+    ]
+    assert counted
+    assert sum(counted) == 0
+
+
+def test_the_rule_of_the_adapter_names_the_same_metric_and_its_labels() -> None:
+    text = (ROOT / "docs/deploy.md").read_text()
+    (rules,) = (
+        block for block in re.findall(r"```yaml\n(.*?)```", text, re.DOTALL) if "externalRules" in block
+    )
+    (rule,) = yaml.safe_load(rules)["externalRules"]
+    metric = BY_SERIES[rule["seriesQuery"]]
+    (labels,) = re.findall(r"max by \(([^)]*)\)", rule["metricsQuery"])
+    assert tuple(labels.split(", ")) == metric.labels
+    assert named(rule["metricsQuery"]) == [metric.name]

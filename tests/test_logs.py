@@ -13,7 +13,10 @@ import pytest
 from jobs import JobContext, enqueue
 from jobs.logs import FIELDS, JobLogFilter, JSONFormatter, log_context
 from jobs.testing import run_due_jobs
-from tests.conftest import Declare, RunManage
+from tests.conftest import Declare, RunManage, StartManage
+from tests.remote_site import RemoteSite
+from tests.support import ManageProcess, wait_until
+from tests.workers import QUICK, wait_for_worker
 
 
 def filtered() -> logging.LogRecord:
@@ -144,6 +147,56 @@ def test_a_worker_of_this_project_logs_json_on_request(run_manage: RunManage) ->
     done = run_manage("runworker", "--once", "--name=w1", env={"LOG_FORMAT": "json"})
     lines = [json.loads(line) for line in done.stderr.splitlines()]
     assert any(line["message"].startswith("worker w1 is ready") for line in lines)
+
+
+def said_by(worker: ManageProcess, text: str) -> dict[str, Any]:
+    """The line with this text, once it is there."""
+
+    def found() -> dict[str, Any] | None:
+        lines = [line for line in worker.read_output().splitlines() if text in line]
+        return json.loads(lines[0]) if lines else None
+
+    return wait_until(found) or {}
+
+
+@pytest.mark.django_db(transaction=True)
+def test_what_an_isolated_handler_logs_names_its_job(start_manage: StartManage) -> None:
+    worker = start_manage("runworker", "--name=w1", env={**QUICK, "LOG_FORMAT": "json"})
+    job = enqueue("work.isolated_talk", correlation_id="request-7")
+    line = said_by(worker, f"hello from {job.pk}")
+    assert tuple(line[name] for name in FIELDS) == (job.pk, "work.isolated_talk", "request-7", "w1")
+
+
+@pytest.mark.django_db(transaction=True)
+def test_the_line_about_a_failure_names_the_job_and_the_worker_that_chose_its_name_itself(
+    start_manage: StartManage, log: str
+) -> None:
+    worker = start_manage("runworker", env={**QUICK, "LOG_FORMAT": "json"})
+    name = wait_for_worker(worker).name
+    job = enqueue("work.fail", {"log": log}, correlation_id="request-7", max_attempts=1)
+    line = said_by(worker, "attempt 1 fails")
+    assert tuple(line[field] for field in FIELDS) == (job.pk, "work.fail", "request-7", name)
+
+
+@pytest.mark.parametrize("type_name", ["remote.talk", "remote.isolated_talk"])
+@pytest.mark.parametrize("script", [True, False], ids=["sprocket-worker", "manage.py"])
+@pytest.mark.django_db(transaction=True)
+def test_a_remote_worker_logs_json_on_request_too(
+    remote_site: RemoteSite, type_name: str, script: bool
+) -> None:
+    remote_site.serve()
+    worker = remote_site.work(key=remote_site.key(), script=script, env={"LOG_FORMAT": "json"})
+    job = enqueue(type_name, correlation_id="request-7")
+    line = said_by(worker, f"hello from {job.pk}")
+    assert tuple(line[name] for name in FIELDS) == (job.pk, type_name, "request-7", "far-away")
+    assert all(json.loads(line) for line in worker.read_output().splitlines())
+
+
+@pytest.mark.django_db(transaction=True)
+def test_another_format_is_refused_by_a_remote_worker(remote_site: RemoteSite) -> None:
+    worker = remote_site.work(env={"LOG_FORMAT": "xml"})
+    assert worker.wait(timeout=120) == 2
+    assert "sprocket-worker: LOG_FORMAT is line or json, not 'xml'." in worker.read_output()
 
 
 @pytest.mark.django_db(transaction=True)

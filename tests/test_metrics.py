@@ -21,8 +21,8 @@ from tests.actors import claim_one, new_worker
 from tests.breakers import open_breaker
 from tests.conftest import Declare
 from tests.factories import JobFactory
+from tests.scraping import TOKEN, Samples, parse
 
-TOKEN = "a-token-for-prometheus"
 NO = FailureReport("ValueError", "no")
 
 pytestmark = pytest.mark.django_db
@@ -33,14 +33,9 @@ def _nothing_has_to_settle(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(statistics, "SETTLED_AFTER", 0)
 
 
-def scrape() -> dict[tuple[Any, ...], float]:
-    """Every sample, as Prometheus' own library reads it: (name, label, …) → value."""
+def scrape() -> Samples:
     statistics.count_minutes()
-    return {
-        (sample.name, *sample.labels.values()): sample.value
-        for family in text_string_to_metric_families(render(read()))
-        for sample in family.samples
-    }
+    return parse(render(read()))
 
 
 # -- what it says ------------------------------------------------------------------------------------------------------
@@ -116,7 +111,7 @@ def test_jobs_are_counted_by_type_status_and_priority() -> None:
     claim_one()
     enqueue_many("work.record", [{"log": ""}] * 2, delay=60)
     JobFactory(type="of nobody", priority=10)
-    said = {name[1:]: value for name, value in scrape().items() if name[0] == "sprocket_queue_jobs"}
+    said = {name[1:]: value for name, value in scrape().items() if name[0] == "sprocket_queue_jobs" and value}
     assert said == {
         ("of nobody", "pending", "low"): 1,
         ("tests.noop", "pending", "high"): 3,
@@ -127,6 +122,18 @@ def test_jobs_are_counted_by_type_status_and_priority() -> None:
         ("work.record", "processing", "high"): 1,
         ("work.record", "waiting", "normal"): 2,
     }
+
+
+def test_what_the_site_knows_is_there_before_anything_happens(declare: Declare) -> None:
+    """Otherwise nothing could scale down with an empty queue, nor notice the first failure of a type."""
+    declare("here.new")
+    said = scrape()
+    for status in ("pending", "waiting", "processing", "failed"):
+        assert said["sprocket_queue_jobs", "here.new", status, "normal"] == 0
+    assert said["sprocket_jobs_total", "here.new", "failed"] == 0
+    assert said["sprocket_max_retries_exceeded_total", "here.new"] == 0
+    assert said["sprocket_pending_age_seconds", "here.new"] == 0
+    assert said["sprocket_alerts_total", "worker_offline", "sent"] == 0
 
 
 def test_the_age_of_the_next_job_is_told_per_type() -> None:

@@ -106,3 +106,16 @@ def serving(**options: Any) -> Iterator[Webhook]:
         with contextlib.suppress(OSError):
             listener.shutdown(socket.SHUT_RDWR)
         listener.close()
+
+
+class Resolver:
+    """Answers differently every time it is asked, as a hostile name server would."""
+
+    def __init__(self, *answers: list[str]) -> None:
+        self.answers = list(answers)
+        self.asked: list[str] = []
+
+    def __call__(self, host: str, port: int, *args: Any, **options: Any) -> list[Any]:
+        self.asked.append(host)
+        addresses = self.answers.pop(0)
+        return [(socket.AF_INET, socket.SOCK_STREAM, 6, "", (address, port)) for address in addresses]

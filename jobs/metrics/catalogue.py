@@ -29,7 +29,9 @@ DEPTH = _gauge(
     "priority",
 )
 PENDING_AGE = _gauge(
-    "pending_age_seconds", "How long the next job of the type to be claimed has been claimable.", "type"
+    "pending_age_seconds",
+    "How long the next job of the type to be claimed has been claimable; 0: there is none.",
+    "type",
 )
 WAIT = _histogram("job_wait", "From claimable to claimed, of the runs that completed their jobs.", "type")
 RUN = _histogram("job_run", "How long runs took that completed or failed.", "type")

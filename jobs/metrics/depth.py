@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
-
-from jobs import database
+from jobs import database, registry
 from jobs.metrics import catalogue
 from jobs.metrics.exposition import Metric, Sample
 from jobs.priorities import LOW, NORMAL
@@ -29,19 +27,25 @@ _OTHERS = (
 )
 
 
+STATUSES = ("pending", "waiting", "processing", "failed")
+
+
 def read_depth() -> list[tuple[Metric, list[Sample]]]:
-    depth: defaultdict[tuple[str, str, str], int] = defaultdict(int)
-    ages: list[Sample] = []
+    """Of types that this site knows there is always a sample per status: whoever scales by them must see the zero."""
+    known = [kind.name for kind in registry.all_types()]
+    depth = {(name, status, "normal"): 0 for name in known for status in STATUSES}
+    ages = dict.fromkeys(known, 0.0)
     for type_name, status, level, count, age in database.fetch(_sql()):
         if status == "head":
-            ages.append(Sample(max(0.0, age), {"type": type_name}))
+            ages[type_name] = max(0.0, age)
         elif count:
-            depth[type_name, status, level] += count
+            depth[type_name, status, level] = depth.get((type_name, status, level), 0) + count
     jobs = [
         Sample(count, {"type": type_name, "status": status, "priority": level})
         for (type_name, status, level), count in sorted(depth.items())
     ]
-    return [(catalogue.DEPTH, jobs), (catalogue.PENDING_AGE, ages)]
+    heads = [Sample(age, {"type": type_name}) for type_name, age in sorted(ages.items())]
+    return [(catalogue.DEPTH, jobs), (catalogue.PENDING_AGE, heads)]
 
 
 def _sql() -> str:

@@ -6,6 +6,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 
 from jobs import database, fleet, registry
+from jobs.alerts.wording import Kind
 from jobs.breakers import declarations, policy
 from jobs.metrics import catalogue
 from jobs.metrics.depth import read_depth
@@ -30,7 +31,11 @@ def read() -> list[Reading]:
 
 
 def _totals() -> Iterator[Reading]:
-    totals = list(RunTotal.objects.order_by("pk")) if database.has_table(RunTotal) else []
+    rows = RunTotal.objects.all() if database.has_table(RunTotal) else ()
+    # Those that never ran are there with zeros, or nobody would see the first one fail.
+    by_type = {kind.name: RunTotal(type=kind.name) for kind in registry.all_types()}
+    by_type |= {total.type: total for total in rows}
+    totals = [total for _, total in sorted(by_type.items())]
     yield (
         catalogue.JOBS,
         [
@@ -53,6 +58,8 @@ def _totals() -> Iterator[Reading]:
 
 
 def _histogram(type_name: str, buckets: Mapping[str, int], seconds: float) -> Iterator[Sample]:
+    if not buckets:
+        return
     counts = cumulate(buckets)
     for end, count in counts:
         yield Sample(count, {"type": type_name, "le": end}, "bucket")
@@ -93,7 +100,8 @@ def _breakers() -> Iterator[Sample]:
 
 
 def _alerts() -> Iterator[Sample]:
-    rows = AlertKind.objects.order_by("pk") if database.has_table(AlertKind) else ()
-    for row in rows:
+    rows = AlertKind.objects.all() if database.has_table(AlertKind) else ()
+    by_kind = {str(kind): AlertKind(kind=kind) for kind in Kind} | {row.kind: row for row in rows}
+    for _, row in sorted(by_kind.items()):
         for result in ("sent", "suppressed", "undelivered"):
             yield Sample(getattr(row, result), {"kind": row.kind, "result": result})
