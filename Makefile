@@ -7,7 +7,8 @@ ARGS   ?=
 
 PACKAGES := $(wildcard jobs videos project tests benchmarks)
 PIP      := $(BIN)/python -m pip install --quiet --disable-pip-version-check
-PYTEST   := $(BIN)/python -m pytest
+# Tests wait more than they compute: two processes for each CPU, each with a database of its own (ARGS=-n0: one, in order).
+PYTEST   := $(BIN)/python -m pytest -n auto --dist worksteal
 NPM      := $(shell command -v npm 2>/dev/null)
 # What browsers without HLS of their own need. Where there is no npm, the site runs without it and the watch page says so.
 PLAYER   := $(if $(NPM),vendor/hls.js/.installed)

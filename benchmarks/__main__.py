@@ -24,6 +24,7 @@ from benchmarks.measures import (
     drain,
     enqueue,
     idle,
+    live,
     modes,
     pickup,
     recovery,
@@ -46,6 +47,7 @@ MEASURES: dict[str, dict[str, Measure]] = {
     "modes": {"pick-up in each mode": modes.pickup, "drain in each mode": modes.drain},
     "claim": {"claim from a huge table": claim_scaling.claim_scaling},
     "admin": {"pages of the admin": admin.admin_pages},
+    "live": {"live pages": live.live_pages},
     "recovery": {"kill -9 of a worker": recovery.recovery},
     "idle": {"idle worker": idle.idle},
     "video": {

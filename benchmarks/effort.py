@@ -28,6 +28,7 @@ class Effort:
     bulk: int  # jobs in one bulk enqueue
     singles: int  # single enqueues per round
     pickups: int  # pick-ups per round
+    live_steps: int  # of a job that pages look at, for each turn; at most 99
     table_rows: int  # pending, and again as many waiting, in the claim measure
     recoveries: int  # workers killed, per kind of host
     idle_settle: float  # seconds before an idle worker is watched
@@ -44,6 +45,7 @@ FULL = Effort(
     bulk=10_000,
     singles=3_000,
     pickups=50,
+    live_steps=20,
     table_rows=1_000_000,
     recoveries=5,
     idle_settle=10,
@@ -69,6 +71,7 @@ QUICK = Effort(
     bulk=10_000,
     singles=500,
     pickups=30,
+    live_steps=5,
     table_rows=100_000,
     recoveries=1,
     idle_settle=3,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
 from contextlib import nullcontext
 from datetime import timedelta
@@ -48,6 +49,8 @@ if_stale = precondition(lambda machine: bool(machine.leases(live=False)))
 class Lifecycle(RuleBasedStateMachine):
     existing: ClassVar[set[str]] = set()
     """The jobs whose artifact exists."""
+    compared: ClassVar[Counter[str]] = Counter()
+    """How often a job of each status was found as its twin says."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -325,6 +328,7 @@ class Lifecycle(RuleBasedStateMachine):
             should_be = (twin.status, twin.token, twin.attempts, twin.blocked, twin.worker)
             assert is_now == should_be, f"{row}: (status, token, attempts, blocked, worker)"
             assert row.cancelled_because == (twin.because if twin.status == "cancelled" else "")
+            self.compared[row.status] += 1
 
     @invariant()
     def no_rule_is_broken(self) -> None:

@@ -12,6 +12,7 @@ from typing import NoReturn
 import pytest
 from redis import Redis, RedisError
 
+from jobs.wakeup import redis_link
 from tests.support import wait_until
 
 # Kills the server and removes its folder as soon as its standard input closes: by close(), or because the process
@@ -39,6 +40,12 @@ def skip_or_fail() -> NoReturn:
     if os.environ.get("SPROCKET_REQUIRE_REDIS") == "1":
         pytest.fail(f"SPROCKET_REQUIRE_REDIS=1, but {missing}")
     pytest.skip(missing)
+
+
+def be_patient(patch: pytest.MonkeyPatch) -> None:
+    """A busy machine is no slow Redis."""
+    patch.setattr(redis_link, "ANSWER_DUE", 5)
+    patch.setattr(redis_link, "SLOW", 5)
 
 
 class RedisServer:

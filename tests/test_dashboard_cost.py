@@ -7,11 +7,13 @@ from django.db import connection
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
 
-from jobs import enqueue_many, lifecycle, statistics
+from jobs import database, enqueue_many, lifecycle, statistics
 from jobs.dashboard import depth
 from jobs.dashboard.topics import dashboard_topics
+from jobs.models import Breaker
 from tests.actors import new_worker
 from tests.admin_pages import client_of
+from tests.breakers import open_breaker
 from tests.full_tables import fill_tables
 from tests.plans import MOST_QUERIES, about_jobs, jobs_read, queries_of
 
@@ -24,7 +26,7 @@ JOBS = 40_000
 @pytest.fixture
 def viewer() -> Client:
     """Somebody whose permissions have to be read, too."""
-    models = ("job", "worker", "jobtypestate")
+    models = ("job", "worker", "jobtypestate", "breaker")
     return client_of(*(f"{verb}_{model}" for verb in ("view", "change") for model in models))
 
 
@@ -38,6 +40,9 @@ def _full_tables(monkeypatch: pytest.MonkeyPatch) -> None:
         depth, "COUNTED", 1_000
     )  # as short, beside these tables, as the real bound beside a million
     statistics.count_minutes()
+    open_breaker("payments")
+    open_breaker("mail", state="half-open", retry_at=None)
+    assert database.has_table(Breaker), "which a process asks once"
 
 
 def queries_of_the_stream() -> list[str]:

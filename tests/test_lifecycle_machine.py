@@ -12,7 +12,7 @@ import pytest
 from hypothesis import HealthCheck, Phase, settings
 from hypothesis.stateful import run_state_machine_as_test
 
-from jobs.models import Job
+from jobs.models import Job, Status
 from tests.conftest import Declare
 from tests.constraints import without_constraints
 from tests.lifecycle_machine import LIMIT, LIMITED, MADE, PLAIN, Lifecycle
@@ -28,7 +28,9 @@ def test_whatever_happens_the_lifecycle_agrees_with_its_model(declare: Declare, 
     declare(PLAIN)
     declare(LIMITED, concurrency=LIMIT)
     declare(MADE, artifact=lambda payload: payload["id"] in Lifecycle.existing)
+    Lifecycle.compared.clear()
     run_state_machine_as_test(Lifecycle, settings=profile())
+    assert Lifecycle.compared.keys() == set(Status.values)
 
 
 def profile() -> settings:

@@ -18,7 +18,7 @@ from jobs.models import Job
 from jobs.wakeup import redis_link, streams
 from tests.live_pages import _hints_start_afresh as _hints_start_afresh
 from tests.live_pages import hub_threads
-from tests.redis_server import RedisServer
+from tests.redis_server import RedisServer, be_patient
 from tests.support import wait_until
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -32,6 +32,7 @@ def mode(
     monkeypatch: pytest.MonkeyPatch,
 ) -> str:
     settings.JOBS = {**settings.JOBS, "QUEUE_MODE": request.param, "REDIS_URL": redis_server.url}
+    be_patient(monkeypatch)
     monkeypatch.setattr(hints, "COALESCE_SECONDS", 0)
     monkeypatch.setattr(hub_module, "LOOK_ANYWAY", 3600)
     monkeypatch.setattr(hub_module, "HINTS_KEPT_BACK", 0)

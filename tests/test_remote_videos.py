@@ -213,7 +213,7 @@ def test_three_videos_by_two_far_workers_and_a_local_one_through_every_misfortun
     def went_on() -> bool:
         assert attic.process.poll() is None, attic.process.read_output()
         work.keep_up()
-        completed = Attempt.objects.filter(worker=attic.worker, outcome=Outcome.COMPLETED)
+        completed = Attempt.objects.filter(worker_id=attic.worker.pk, outcome=Outcome.COMPLETED)
         return completed.filter(started_at__gt=mended_at).exists()
 
     wait_until(went_on, timeout=120)

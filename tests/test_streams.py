@@ -15,7 +15,7 @@ from jobs.lifecycle import FailureReport
 from jobs.wakeup import Ears, streams
 from tests import redis_server as redis_servers
 from tests.actors import age, claim_one
-from tests.redis_server import RedisServer
+from tests.redis_server import RedisServer, be_patient
 from tests.support import wait_until
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -38,6 +38,7 @@ def server(request: Any) -> Iterator[RedisServer]:
 def redis(server: RedisServer, settings: Settings, monkeypatch: pytest.MonkeyPatch) -> Any:
     server.make_healthy()
     settings.JOBS = {**settings.JOBS, "QUEUE_MODE": "redis", "REDIS_URL": server.url}
+    be_patient(monkeypatch)
     monkeypatch.setattr(wakeup, "COALESCE_SECONDS", 0)
     return server.client
 

@@ -17,13 +17,12 @@ from pathlib import Path
 
 from videos import sidecars
 from videos.exceptions import NotNow, UploadRefused
+from videos.found_files import may_be_video
 from videos.models import Video
 from videos.sidecars import Sidecar
 from videos.subtitling import Captions
 
 ADDED, REFUSED = "added", "refused"
-UNFINISHED = (".part", ".partial", ".crdownload", ".download", ".tmp", ".filepart")
-"""How programs name what they have not finished writing."""
 
 Add = Callable[[Path, Sequence[Captions]], Video]
 Look = tuple[tuple[str, int, int], ...]
@@ -62,12 +61,7 @@ class WatchedFolder:
                 yield self._handle(path)
 
     def _videos(self) -> Iterator[Path]:
-        """Files that may be videos: no links, nothing hidden, nothing unfinished, no subtitles."""
-        other = (*UNFINISHED, *sidecars.SUFFIXES)
-        for path in sorted(self.folder.iterdir()):
-            visible = not path.name.startswith(".") and path.suffix.lower() not in other
-            if visible and path.is_file() and not path.is_symlink():
-                yield path
+        return filter(may_be_video, sorted(self.folder.iterdir()))
 
     def _has_settled(self, path: Path, now: float) -> bool:
         try:

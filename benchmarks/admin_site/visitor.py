@@ -8,7 +8,8 @@ from functools import cached_property
 
 import django
 
-os.environ.setdefault("DJANGO_SETTINGS_MODULE", "benchmarks.admin_site.settings")
+SETTINGS = "benchmarks.admin_site.settings"
+os.environ.setdefault("DJANGO_SETTINGS_MODULE", SETTINGS)
 django.setup()
 
 from django.contrib.auth.models import User  # noqa: E402
@@ -18,7 +19,9 @@ from django.test.utils import CaptureQueriesContext  # noqa: E402
 from django.urls import reverse  # noqa: E402
 
 from benchmarks.sprocket_site.sprocket import Sprocket  # noqa: E402
-from jobs import enqueue_many, fleet, lifecycle, statistics  # noqa: E402
+from benchmarks.subject import Options  # noqa: E402
+from benchmarks.web import WebServer  # noqa: E402
+from jobs import enqueue, enqueue_many, fleet, lifecycle, statistics  # noqa: E402
 from jobs.models import Attempt, CountingMark, Job  # noqa: E402
 from tests.full_shelves import fill_shelves  # noqa: E402
 from videos.models import Channel, Video  # noqa: E402
@@ -114,6 +117,25 @@ class Visitor(Sprocket):
         answer = self._client.get(self._pages[page])
         if answer.status_code != 200:
             raise RuntimeError(f"{page}: {answer.status_code}")
+
+    # Live pages:
+
+    def workers(self, options: Options) -> list[list[str]]:
+        if "server" in options:
+            self._server = WebServer(SETTINGS, pooled=False)
+            return [self._server.command()]
+        return super().workers(options)
+
+    def enqueue_steps(self, steps: int) -> tuple[str, str, str]:
+        """A job whose handler tells of so many steps; the address of its live page, and the visitor's cookie."""
+        assert self._server is not None
+        job = enqueue("bench.steps", steps=steps)
+        cookie = self._client.cookies["sessionid"]
+        return (
+            job.pk,
+            f"{self._server.address}{reverse('jobs:events')}?job={job.pk}",
+            f"sessionid={cookie.value}",
+        )
 
 
 def subject() -> Visitor:

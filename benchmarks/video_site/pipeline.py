@@ -7,7 +7,6 @@ import shutil
 import sys
 import time
 from collections import Counter
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -35,7 +34,7 @@ _LOOK = 0.05
 
 
 class Pipeline:
-    """No queue of no-op jobs: what is asked of it instead are uploads."""
+    """No `Subject` of no-op jobs: nothing is enqueued by its callers, what they ask of it instead are uploads."""
 
     def __init__(self) -> None:
         self._server: WebServer | None = None
@@ -47,12 +46,6 @@ class Pipeline:
             cursor.execute(f"TRUNCATE {', '.join(tables)} CASCADE")
         shutil.rmtree(storage.root(), ignore_errors=True)
         stopwatch.path().unlink(missing_ok=True)
-
-    def enqueue(self, index: int) -> None:
-        raise NotImplementedError
-
-    def enqueue_many(self, indexes: Sequence[int]) -> None:
-        raise NotImplementedError
 
     def unfinished(self) -> int:
         return int(Job.objects.active().count())

@@ -6,16 +6,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from django.contrib import admin, messages
-from django.core.exceptions import PermissionDenied
-from django.http import HttpRequest, HttpResponse, HttpResponseBase, HttpResponseNotAllowed
-from django.shortcuts import redirect
-from django.template.response import TemplateResponse
-from django.urls import path, reverse
+from django.http import HttpRequest, HttpResponse
 
 from jobs import database, live, registry, type_control
-from jobs.admin.base import ReadOnlyAdmin, stream_view
-from jobs.admin.log import log_rows
-from jobs.breakers.overview import states_by_type
+from jobs.admin.table_page import TablePageAdmin, refused
+from jobs.breakers.overview import read_breakers, states_by_type
 from jobs.dashboard.depth import Count, read_types
 from jobs.models import JobTypeState
 from jobs.registry import JobType
@@ -60,7 +55,7 @@ def read_rows() -> list[Row]:
     pending = read_types(names)
     running = _by_type("status = 'processing'", "worker_id")
     failed = _by_type("status = 'failed'", "id DESC")
-    breakers = states_by_type()
+    breakers = states_by_type(read_breakers(only_rows=True))
     all_failed = sum(failed.values()) < COUNTED
     return [
         Row(
@@ -103,63 +98,32 @@ def _values(rows: list[Row]) -> dict[str, Any]:
 
 
 @admin.register(JobTypeState)
-class JobTypeStateAdmin(ReadOnlyAdmin):
+class JobTypeStateAdmin(TablePageAdmin):
     """Every type that this process or a worker knows, whether it has a row or not."""
 
-    def get_urls(self) -> list[Any]:
-        return [
-            path("live/", stream_view(self.admin_site, self.live_view), name="jobs_jobtypestate_live"),
-            path("act/", self.admin_site.admin_view(self.act), name="jobs_jobtypestate_act"),
-            *super().get_urls(),
-        ]
+    page_title = "Job types"
+    page_template = "admin/jobs/jobtypestate/types.html"
+    deed = "act"
 
-    def _check_view(self, request: HttpRequest) -> None:
-        if not self.has_view_or_change_permission(request):
-            raise PermissionDenied
+    def read_page(self, request: HttpRequest) -> dict[str, Any]:
+        sees_jobs = request.user.has_perm("jobs.view_job") or request.user.has_perm("jobs.change_job")
+        return {"rows": read_rows(), "sees_jobs": sees_jobs}
 
-    def changelist_view(self, request: HttpRequest, extra_context: Any = None) -> HttpResponse:
-        self._check_view(request)
-        if request.method not in ("GET", "HEAD"):
-            return HttpResponseNotAllowed(["GET", "HEAD"])
-        context = {
-            **self.admin_site.each_context(request),
-            "title": "Job types",
-            "opts": self.opts,
-            "media": self.media,
-            "rows": read_rows(),
-            "may_change": self.has_change_permission(request),
-            "sees_jobs": request.user.has_perm("jobs.view_job") or request.user.has_perm("jobs.change_job"),
-        }
-        request.current_app = self.admin_site.name
-        return TemplateResponse(request, "admin/jobs/jobtypestate/types.html", context)
+    def read_state(self) -> live.State:
+        return _values(read_rows())
 
-    def change_view(
-        self, request: HttpRequest, object_id: str, form_url: str = "", extra_context: Any = None
-    ) -> HttpResponse:
-        self._check_view(request)
-        return redirect(reverse("admin:jobs_jobtypestate_changelist", current_app=self.admin_site.name))
-
-    def live_view(self, request: HttpRequest) -> HttpResponseBase:
-        self._check_view(request)
-        topic = live.Topic("job-types", lambda: _values(read_rows()), every=1.0)
-        return live.stream(request, [topic])
-
-    def act(self, request: HttpRequest) -> HttpResponse:
-        if request.method != "POST":
-            return HttpResponseNotAllowed(["POST"])
-        if not self.has_change_permission(request):
-            raise PermissionDenied
+    def act(self, request: HttpRequest) -> HttpResponse | None:
         name, verb = request.POST.get("name", ""), request.POST.get("verb", "")
         if not _is_known(name):
-            return HttpResponse("No such job type.", status=404, content_type="text/plain")
+            return refused("No such job type.", 404)
         if verb in ("pause", "resume"):
             done = "paused" if verb == "pause" else "resumed"
-            self._tell(request, name, done, getattr(type_control, verb)([name]))
+            self.tell(request, name, done, getattr(type_control, verb)([name]))
         elif verb == "limit":
             self._limit(request, name, request.POST.get("concurrency", "").strip())
         else:
-            return HttpResponse("No such verb.", status=400, content_type="text/plain")
-        return redirect(reverse("admin:jobs_jobtypestate_changelist", current_app=self.admin_site.name))
+            return refused("No such verb.", 400)
+        return None
 
     def _limit(self, request: HttpRequest, name: str, given: str) -> None:
         number = int(given) if given.isdecimal() and len(given) < 10 else None
@@ -172,14 +136,7 @@ class JobTypeStateAdmin(ReadOnlyAdmin):
             )
             return
         said = "limited as declared" if number is None else f"limited to {number:,} at once"
-        self._tell(request, name, said, type_control.limit([name], number))
-
-    def _tell(self, request: HttpRequest, name: str, done: str, changed: list[str]) -> None:
-        if changed:
-            log_rows(request, JobTypeState, changed, done)
-            self.message_user(request, f"The job type {name} is {done}.", messages.SUCCESS)
-        else:
-            self.message_user(request, f"Nothing was done: {name} is {done} already.", messages.WARNING)
+        self.tell(request, name, said, type_control.limit([name], number))
 
 
 def _is_known(name: str) -> bool:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Any
 
-from django.db.models import Count
+from django.db.models import Count, OuterRef, Subquery
+from django.db.models.functions import Now
 
 from jobs import database, registry
 from jobs.breakers import policy
@@ -53,31 +55,23 @@ def read_breakers(*, only_rows: bool = False) -> list[BreakerView]:
     for kind in registry.all_types():
         if kind.breaker:
             types.setdefault(kind.breaker, []).append(kind.name)
-    rows = {row.name: row for row in Breaker.objects.all()[:MOST]}
-    now = database.read_clock() if any(row.retry_at for row in rows.values()) else None
-    probes: dict[str, int] = {}
-    if any(row.state == State.HALF_OPEN for row in rows.values()):
-        counted = BreakerProbe.objects.values_list("breaker").annotate(count=Count("pk")).order_by()
-        probes = dict(counted)
+    trials = BreakerProbe.objects.filter(breaker=OuterRef("name")).order_by().values("breaker")
+    read = Breaker.objects.annotate(
+        now=Now(), probes=Subquery(trials.annotate(count=Count("pk")).values("count"))
+    )
+    rows = {row.name: row for row in read[:MOST]}
     names = sorted(rows if only_rows else {*rows, *types, *declared_names()})
-    return [_view(name, rows.get(name), now, probes.get(name, 0), types.get(name, [])) for name in names]
+    return [_view(name, rows.get(name), types.get(name, [])) for name in names]
 
 
-def states_by_type() -> dict[str, str]:
+def states_by_type(views: Iterable[BreakerView]) -> dict[str, str]:
     """Job types whose breaker is not closed, and what it is."""
-    return {
-        name: view.state
-        for view in read_breakers(only_rows=True)
-        if not view.is_closed
-        for name in view.types
-    }
+    return {name: view.state for view in views if not view.is_closed for name in view.types}
 
 
-def _view(
-    name: str, row: Breaker | None, now: datetime | None, probes: int, types: Sequence[str]
-) -> BreakerView:
+def _view(name: str, row: Any, types: Sequence[str]) -> BreakerView:
     stored = row.circuit if row else policy.Circuit()
-    circuit = policy.as_of(stored, now) if now else stored
+    circuit = policy.as_of(stored, row.now) if row else stored
     since = stored.retry_at if circuit != stored else row.since if row else None
     return BreakerView(
         name=name,
@@ -87,7 +81,7 @@ def _view(
         failed_at=row.failed_at if row else None,
         since=since,
         retry_at=circuit.retry_at,
-        probes=probes,
+        probes=(row.probes or 0) if row else 0,
         terms=terms_of(name),
         types=types,
     )

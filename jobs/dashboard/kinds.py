@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from jobs import registry
-from jobs.breakers.overview import states_by_type
+from jobs.breakers.overview import BreakerView, states_by_type
 from jobs.dashboard.addresses import Addresses
 from jobs.dashboard.depth import Count, read_types
 from jobs.dashboard.work import RunningJob
@@ -49,13 +49,15 @@ class KindRow:
         return str(self.running) if self.limit is None else f"{self.running} of {self.limit}"
 
 
-def read_kinds(running: Sequence[RunningJob], addresses: Addresses) -> list[KindRow]:
+def read_kinds(
+    running: Sequence[RunningJob], breakers: Sequence[BreakerView], addresses: Addresses
+) -> list[KindRow]:
     """Those that this process knows, and those that some worker has registered."""
     states = {state.name: state for state in JobTypeState.objects.all()}
     known = {kind.name: kind for kind in registry.all_types()}
     names = sorted(states.keys() | known.keys())
     depths = read_types(names)
-    breakers = states_by_type()
+    broken = states_by_type(breakers)
     at_work = Counter(job.type for job in running)
     return [
         KindRow(
@@ -69,7 +71,7 @@ def read_kinds(running: Sequence[RunningJob], addresses: Addresses) -> list[Kind
             running=at_work[name],
             address=addresses.type(name) if name in states else "",
             jobs_address=addresses.jobs(type=name),
-            breaker=breakers.get(name, ""),
+            breaker=broken.get(name, ""),
         )
         for name in names
     ]

@@ -75,7 +75,7 @@ class Reading:
 
     @cached_property
     def kinds(self) -> list[KindRow]:
-        return read_kinds(self.running, self.addresses)
+        return read_kinds(self.running, self.breakers, self.addresses)
 
     @cached_property
     def breakers(self) -> list[BreakerView]:

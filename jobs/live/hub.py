@@ -92,8 +92,8 @@ class Hub:
                 if not channel.mailboxes:
                     del self._channels[topic.name]
             if not self._mailboxes and self._alarm is not None:
-                self._alarm.ring()
-                self._alarm = None  # that thread ends; the next page starts another
+                alarm, self._alarm = self._alarm, None  # that thread ends; the next page starts another
+                alarm.ring()
         mailbox.close()
 
     # -- the thread --------------------------------------------------------------------------------------------------
@@ -114,7 +114,8 @@ class Hub:
                     patience = min(_PATIENCE_CAP, patience * 2)
         finally:
             connections.close_all()
-            alarm.close()
+            with self._lock:  # whoever rings has the lock
+                alarm.close()
 
     def _listen(self, source: Source, alarm: Alarm) -> None:
         """Until nobody looks any more. Raises when the database is out of reach."""

@@ -39,7 +39,7 @@ class BadTopic(ValueError):
 def jobs_topic(ids: Iterable[str]) -> Topic:
     """The jobs of a list or of a detail page."""
     wanted = sorted(set(ids))
-    return Topic(f"jobs:{','.join(wanted)}", partial(_read_jobs, frozenset(wanted)))
+    return Topic(f"jobs:{','.join(wanted)}", partial(_read_jobs, frozenset(wanted)), every=0.25)
 
 
 def workflow_topic(workflow_id: str) -> Topic:

@@ -16,7 +16,7 @@ from typing import Any, Protocol
 from jobs import conf, database
 from jobs.live.hints import CHANNEL
 
-POLL = 0.5
+POLL = 0.25
 """Seconds between two looks at the database for what nobody announces."""
 
 

@@ -7,6 +7,7 @@ import contextlib
 import json
 import threading
 import time
+from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Iterator, Sequence
 
 from asgiref.sync import sync_to_async
@@ -60,7 +61,7 @@ def _body(state: dict[str, str]) -> str:
     return "{" + ", ".join(f"{json.dumps(key)}: {value}" for key, value in state.items()) + "}"
 
 
-class _Stream:
+class _Stream(ABC):
     """What both kinds share: when an event, a heartbeat or the end is due."""
 
     def __init__(self, hub: Hub, topics: Sequence[Topic], last_event_id: str) -> None:
@@ -70,8 +71,9 @@ class _Stream:
         self._sent_at = float("-inf")
         hub.join(self._mailbox)
 
+    @abstractmethod
     def _wake(self) -> None:
-        raise NotImplementedError
+        """The mailbox has something; called from the hub's thread."""
 
     def close(self) -> None:
         """Called by the server when the page is gone, by Django when the response ends; more than once is fine."""

@@ -61,7 +61,10 @@ class Reporter:
             self._something.set()
 
     def progress(self, report: ProgressReport) -> None:
+        is_first = not self._progress
         self._progress[report.lease] = report
+        if is_first:
+            self._something.set()
 
     @property
     def is_clear(self) -> bool:

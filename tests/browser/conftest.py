@@ -32,7 +32,7 @@ from tests.browser.backstage import Backstage
 from tests.browser.site import Site
 from tests.support import ROOT
 
-PATIENCE_MS = 60_000
+PATIENCE_MS = 120_000
 """How long a page may take for anything: a busy machine is no defect."""
 DESKTOP = ViewportSize(width=1280, height=900)
 PHONE = ViewportSize(width=390, height=844)

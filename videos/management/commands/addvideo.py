@@ -10,7 +10,7 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from jobs.models import Worker
-from videos import intake, sidecars
+from videos import found_files, intake, sidecars
 from videos.exceptions import UploadRefused
 from videos.models import Channel, Video, VideoStatus, Visibility
 from videos.progress_bars import ProgressBars, harmless
@@ -20,7 +20,7 @@ PAUSE = 0.25
 
 
 class Command(BaseCommand):
-    help = "Add video files to a channel; the files themselves stay where they are."
+    help = "Add video files to a channel, singly or by the folder; the files themselves stay where they are."
 
     def add_arguments(self, parser: CommandParser) -> None:
         parser.formatter_class = argparse.RawDescriptionHelpFormatter
@@ -28,16 +28,20 @@ class Command(BaseCommand):
 examples:
   manage.py addvideo holiday.mp4                        into the channel "main", titled "holiday"
   manage.py addvideo *.mov --channel travel --wait      several, with progress bars, until all are ready
+  manage.py addvideo /srv/films "/srv/talks/**/*.mkv"   folders with all that is below, and patterns
   manage.py addvideo talk.mkv --title "The talk" --slug talk --visibility unlisted
   manage.py addvideo film.mp4 --subtitles german.srt:de --subtitles english.vtt:en
 
 Subtitle files that bear the video's name (film.en.srt, film.pt-BR.vtt or film.srt beside film.mp4) are
 added with it; SRT and WebVTT work. A file that the channel has already under the same name is not added
-again.
+again. In folders, and among what fits a pattern, links, hidden files, subtitles and unfinished downloads
+(.part, …) are passed over; any other file that is no video is refused.
 
 exit codes: 0 all were added (with --wait: and are ready) · 1 one was refused or has failed · 2 wrong arguments
 """
-        parser.add_argument("paths", nargs="+", metavar="PATH", type=Path)
+        parser.add_argument(
+            "paths", nargs="+", metavar="PATH", type=Path, help="a file, a folder or a pattern"
+        )
         parser.add_argument(
             "--channel", default="main", help="the channel's slug; made if there is none (main)"
         )
@@ -68,14 +72,15 @@ exit codes: 0 all were added (with --wait: and are ready) · 1 one was refused o
         parser.add_argument("--site", default="http://127.0.0.1:8000", help="for the printed addresses")
 
     def handle(self, *args: Any, **options: Any) -> None:
-        if len(options["paths"]) > 1 and (options["title"] or options["slug"] or options["subtitles"]):
+        paths = self._files(options["paths"])
+        if len(paths) > 1 and (options["title"] or options["slug"] or options["subtitles"]):
             raise CommandError("--title, --slug and --subtitles are for a single file.", returncode=2)
         try:
             channel = intake.channel_named(options["channel"])
         except UploadRefused as refusal:
             raise CommandError(str(refusal), returncode=2) from refusal
         videos, refused = [], 0
-        for path in options["paths"]:
+        for path in paths:
             try:
                 video = self._accept(path, channel, options)
             except UploadRefused as refusal:
@@ -89,6 +94,17 @@ exit codes: 0 all were added (with --wait: and are ready) · 1 one was refused o
         failed = self._wait(videos, options) if options["wait"] and videos else 0
         if refused or failed:
             raise SystemExit(1)
+
+    def _files(self, named: list[Path]) -> list[Path]:
+        files: dict[Path, None] = {}
+        for path in named:
+            found = found_files.meant_by(path)
+            if not found:
+                raise CommandError(
+                    f"{harmless(str(path))}: there is no file that could be a video.", returncode=2
+                )
+            files |= dict.fromkeys(found)
+        return list(files)
 
     def _what_became_of(self, video: Video) -> str:
         if not video.created:
