@@ -62,6 +62,7 @@ def test_each_kind_arrives_once_from_a_whole_fleet(
     wait_for_status(held, "processing")
     holder = Job.objects.get(pk=held.pk).worker
     assert holder is not None
+    assert holder.pid is not None
     os.kill(holder.pid, signal.SIGKILL)
     wait_until(lambda: {"stale_job_recovered", "worker_offline"} <= set(kinds(webhook)))
     gate.touch()
@@ -126,6 +127,7 @@ def test_a_worker_does_not_even_connect_to_its_own_machine(
     wait_for_worker(worker)
     alert = wait_until(lambda: Job.objects.filter(type="jobs.alert", status="completed").first())
     assert alert is not None
+    assert alert.result is not None
     assert alert.result["delivered"] is False
     assert "ALERT_ALLOW_PRIVATE" in alert.result["reason"]
     assert webhook.connections == 0
