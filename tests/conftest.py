@@ -68,11 +68,14 @@ def _invariants_hold(request: pytest.FixtureRequest, _django_db_marker: None) ->
 
 
 @pytest.fixture(autouse=True)
-def _process_starts_afresh() -> None:
+def _process_starts_afresh(monkeypatch: pytest.MonkeyPatch) -> None:
     """What a process remembers of its own doings is not carried from test to test."""
     capacity._estimate = capacity._Estimate()
     for name in ("_tick", "_sweep", "_first_time"):
         setattr(housekeeping, name, housekeeping._Stopwatch())
+    monkeypatch.setattr(
+        housekeeping, "reconcile_beside", lambda: None
+    )  # a thread that would outlive the test
     wakeup._last_sent.clear()
     redis_link.forget()
 

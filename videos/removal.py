@@ -37,6 +37,14 @@ def plan_video(video_id: str, *, delay: timedelta) -> None:
     enqueue("videos.remove_files", video_id=video_id, delay=delay, unique_key=f"videos.remove:{video_id}")
 
 
+def remove(video_id: str, number: int | None = None) -> None:
+    """A generation that nobody needs any more, or all that is left of a purged video."""
+    if number is None:
+        remove_video(video_id)
+    else:
+        remove_generation(video_id, number)
+
+
 def remove_generation(video_id: str, number: int) -> None:
     """First the record says that the files are gone, then they go: a crash in between leaves nothing half-alive."""
     with database.atomic():
