@@ -14,6 +14,7 @@ SERVE_STATIC           false; true: the site's ASGI application serves STATIC_RO
 STATIC_ROOT            where `collectstatic` puts the static files; the folder staticfiles in the project by default
 DATABASE_URL           sqlite:///… or postgresql://…; a SQLite file in the project by default
 LOG_LEVEL              INFO
+LOG_FORMAT             line; json writes one JSON object per line, with job, type, correlation id and worker
 MEDIA_ROOT             where the videos are kept; the folder media in the project by default
 REDIS_URL, REDIS_POOL_SIZE   become JOBS["REDIS_URL"] and JOBS["REDIS_POOL_SIZE"]
 JOBS_<KEY>             becomes JOBS["<KEY>"]; jobs/conf.py knows the keys and checks the values
@@ -163,10 +164,21 @@ JOBS = {
 }
 VIDEOS = from_environment("VIDEOS_")
 
+
+def log_format() -> str:
+    chosen: str = env.str("LOG_FORMAT", default="line")
+    if chosen not in ("line", "json"):
+        raise ImproperlyConfigured(f"LOG_FORMAT is line or json, not {chosen!r}.")
+    return chosen
+
+
 LOGGING = {
     "version": 1,
     "disable_existing_loggers": False,
-    "formatters": {"line": {"format": "{asctime} {levelname} {name}: {message}", "style": "{"}},
-    "handlers": {"console": {"class": "logging.StreamHandler", "formatter": "line"}},
+    "formatters": {
+        "line": {"format": "{asctime} {levelname} {name}: {message}", "style": "{"},
+        "json": {"()": "jobs.logs.JSONFormatter"},
+    },
+    "handlers": {"console": {"class": "logging.StreamHandler", "formatter": log_format()}},
     "root": {"handlers": ["console"], "level": env.str("LOG_LEVEL", default="INFO")},
 }

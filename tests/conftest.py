@@ -25,6 +25,7 @@ from tests.support import ROOT, ManageProcess
 
 if TYPE_CHECKING:
     from tests.remote_site import RemoteSite
+    from tests.webhooks import Webhook
 
 hypothesis.settings.register_profile("suite", deadline=None)  # a busy machine is no defect
 hypothesis.settings.load_profile("suite")
@@ -177,6 +178,15 @@ def remote_site(start_manage: StartManage, tmp_path: Path) -> Iterator["RemoteSi
     site.wire.close()
     registry._types.clear()
     registry._types.update(before)
+
+
+@pytest.fixture
+def webhook() -> Iterator["Webhook"]:
+    """A server that takes alerts and writes them down."""
+    from tests.webhooks import serving
+
+    with serving() as webhook:
+        yield webhook
 
 
 @pytest.fixture
