@@ -75,7 +75,7 @@ def give_input(job: RemoteJob, name: str) -> SourceFile | None:
 
 def proceed(job: RemoteJob) -> float:
     """How much is done of what only the site can do, after a few more seconds of it."""
-    return _as_decided(job, lambda: work_of(job).proceed(job))
+    return _as_decided(job, lambda: _as_attempt(job, lambda: work_of(job).proceed(job)))
 
 
 def _as_decided(job: RemoteJob, ask: Callable[[], T]) -> T:
@@ -86,7 +86,15 @@ def _as_decided(job: RemoteJob, ask: Callable[[], T]) -> T:
         failure = FailureReport.of(later, retry_in=later.delay, counted=later.counted)
     except PermanentFailure as final:
         failure = FailureReport.of(final, permanent=True)
-    except _OF_THE_REQUEST:
+    lifecycle.fail(job.lease, failure)
+    raise LeaseLost(job.lease.job_id)
+
+
+def _as_attempt(job: RemoteJob, work: Callable[[], T]) -> T:
+    """The site's own part of a job: whatever goes wrong there ends the attempt, as in a handler."""
+    try:
+        return work()
+    except (*_OF_THE_REQUEST, RetryLater, PermanentFailure):
         raise
     except Exception as error:
         log.warning("job %s: the site's part of it has failed", job.lease.job_id, exc_info=True)
@@ -114,7 +122,7 @@ def complete(worker: Worker, lease: Lease, result: Any) -> None:
     if job is None or not _has_a_say(work_of(job)):
         lifecycle.complete(lease, result)
     else:
-        _as_decided(job, lambda: _finish(job, result))
+        _as_decided(job, lambda: _as_attempt(job, lambda: _finish(job, result)))
 
 
 def _has_a_say(work: RemoteWork) -> bool:

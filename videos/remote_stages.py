@@ -30,7 +30,6 @@ from videos.remote_work import (
     open_with_plan,
     refusing,
     source_of,
-    to_be_made,
 )
 from videos.workbench import Workbench, open_bench
 
@@ -101,8 +100,9 @@ class PicturedElsewhere(OfATranscode):
     from the plan, and the text that goes with them is written here."""
 
     def order(self, job: RemoteJob) -> dict[str, Any]:
-        to_be_made(job)
-        return {"plan": assembling.decoded_plan(bench_of(job)).to_json()}
+        with for_an_order():
+            open_with_plan(job)
+            return {"plan": assembling.decoded_plan(bench_of(job)).to_json()}
 
     def source(self, job: RemoteJob) -> None:
         return None

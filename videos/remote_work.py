@@ -139,11 +139,13 @@ class EncodedElsewhere(SendsMedia):
 
 @contextlib.contextmanager
 def for_an_order() -> Iterator[None]:
-    """What cannot be made any more fails for good."""
+    """What cannot be made any more fails for good; what is not as it must be now is for the worker to report."""
     try:
         yield
     except FileRefused as refusal:
         raise PermanentFailure(str(refusal)) from None
+    except MediaError as problem:
+        raise FileRefused(str(problem)) from None
 
 
 def to_be_made(job: RemoteJob) -> tuple[Transcode, EncodePlan]:

@@ -29,6 +29,7 @@ from videos.remote_work import (
     OfATranscode,
     SendsMedia,
     demand_toolchain,
+    for_an_order,
     open_with_plan,
     refusing,
     to_be_made,
@@ -102,7 +103,8 @@ class AssembledAtSite(SendsMedia):
 
     def order(self, job: RemoteJob) -> dict[str, Any]:
         transcode, plan = to_be_made(job)
-        gaps = self._gaps(job)
+        with for_an_order():
+            gaps = self._gaps(job)
         if not gaps.are_none:
             demand_toolchain(transcode, plan, job, picture=bool(gaps.holes))
         return {
