@@ -89,7 +89,7 @@ def test_ffmpeg_stops_and_its_files_are_gone(
     assert job is not None
     running = ffmpegs_below(far.process.pid)
     (folder,) = far.folder.glob(f"run/*/{job.pk}-{job.lease_token}")
-    assert any(path.stat().st_size for path in folder.rglob("*") if path.is_file())
+    wait_until(lambda: any(path.stat().st_size for path in folder.rglob("*") if path.is_file()))
     job.refresh_from_db()
     assert job.progress_percent < 50, "it would go on for long"
 
