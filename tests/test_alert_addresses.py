@@ -118,8 +118,10 @@ def test_a_public_host_cannot_send_it_on_to_a_private_one(
 
 
 def test_connecting_resolves_nothing(webhook: Webhook, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(socket, "getaddrinfo", Resolver())
+    resolver = Resolver()
+    monkeypatch.setattr(socket, "getaddrinfo", resolver)
     delivery.connect("127.0.0.1", webhook.port, 5).close()
+    assert resolver.asked == []
 
 
 def test_another_address_of_the_name_is_tried(webhook: Webhook, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -7,6 +7,7 @@ from it.
 from __future__ import annotations
 
 import dataclasses
+from abc import ABC, abstractmethod
 from collections.abc import Collection
 from fractions import Fraction
 from pathlib import Path
@@ -150,14 +151,15 @@ class PicturedElsewhere(OfATranscode):
             return assembling.decoded_plan(bench_of(job))
 
 
-class SendsText(OfATranscode):
+class SendsText(OfATranscode, ABC):
     """WebVTT files, of which only cues are taken, into records: also when the generation is published by now."""
 
     def source(self, job: RemoteJob) -> SourceFile:
         return source_of(bench_of(job).transcode.video)
 
+    @abstractmethod
     def files(self, bench: Workbench) -> Collection[str]:
-        raise NotImplementedError
+        """The names that it may send."""
 
     def file_limit(self, job: RemoteJob, name: str) -> int | None:
         with refusing():

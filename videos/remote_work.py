@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -40,12 +41,12 @@ class OfATranscode(RemoteWork):
         return storage.workplace() / "remote"
 
 
-class SendsMedia(OfATranscode):
+class SendsMedia(OfATranscode, ABC):
     """Segments that go with manifests."""
 
+    @abstractmethod
     def expected(self, job: RemoteJob) -> list[Expected]:
         """What this job may make, each with its manifest."""
-        raise NotImplementedError
 
     replaces = False
     """What is there already of the same plan is not added to, but given up."""
