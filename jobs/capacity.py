@@ -11,6 +11,7 @@ from django.db.models import F
 from jobs import conf, database
 from jobs.exceptions import QueueFull, RateLimited
 from jobs.models import SubmissionWindow
+from jobs.signals import raise_alarm
 
 log = logging.getLogger("jobs.capacity")
 
@@ -53,6 +54,7 @@ def reserve(count: int) -> None:
     if _estimate.depth > limits.warn_depth and now - _estimate.warned_at > _WARN_EVERY:
         _estimate.warned_at = now
         log.warning("queue depth %d is above WARN_DEPTH %d", _estimate.depth, limits.warn_depth)
+        raise_alarm("queue_depth_high", depth=_estimate.depth, limit=limits.warn_depth)
 
 
 def count_active(*, up_to: int) -> int:

@@ -20,6 +20,7 @@ from jobs.settings_schema import (
     release,
     secret,
     text,
+    webhook,
 )
 
 __all__ = ["JobsSettings", "current", "find_problems", "parse_duration"]
@@ -83,6 +84,25 @@ class JobsSettings:
     live_connections: int = number(
         200, "live pages that one web process serves; the next ones poll; 0: all of them poll", minimum=0
     )
+    alert_webhook_url: str = webhook("where alerts are posted to; empty: there are none")
+    alert_webhook_secret: str = secret("with it alerts are signed (HMAC); empty: they are not", shortest=16)
+    alert_format: str = text(
+        "auto",
+        "slack, discord or json (generic); auto goes by the URL",
+        choices=("auto", "slack", "discord", "json"),
+    )
+    alert_rate_limit: timedelta = duration("300s", "one alert per kind in this time")
+    alert_timeout: timedelta = duration("10s", "how long the delivery of an alert may take, all in all")
+    alert_allow_private: bool = flag(
+        False, "alerts may go to private and local addresses, and by http; false: neither"
+    )
+    alert_pattern_jobs: int = number(
+        3, "so many jobs that failed alike are a pattern, and one alert", minimum=2
+    )
+    alert_pattern_window: timedelta = duration("1h", "within this time")
+    metrics_token: str = secret(
+        "what Prometheus sends as a bearer token to read /metrics; empty: only staff may", shortest=16
+    )
     worker_admin_secret: str = secret(
         "with it a remote worker registers itself; empty: registration is off", shortest=16
     )
@@ -107,6 +127,10 @@ def _contradictions(settings: JobsSettings) -> list[str]:
         problems.append("JOBS['HEARTBEAT_INTERVAL'] must be below OFFLINE_THRESHOLD, or workers flap.")
     if settings.backoff_base > settings.backoff_cap:
         problems.append("JOBS['BACKOFF_BASE'] must not exceed BACKOFF_CAP.")
+    if settings.alert_webhook_url.startswith("http:") and not settings.alert_allow_private:
+        problems.append("JOBS['ALERT_WEBHOOK_URL'] must be https; http needs ALERT_ALLOW_PRIVATE.")
+    if settings.alert_timeout > timedelta(minutes=1):
+        problems.append("JOBS['ALERT_TIMEOUT'] must be at most a minute.")
     if settings.queue_mode != "database":
         mode = f"JOBS['QUEUE_MODE'] is {settings.queue_mode!r}, but"
         if not settings.redis_url:

@@ -18,6 +18,7 @@ from jobs import conf, database, processes, wakeup
 from jobs.exceptions import UnknownWorker, WorkerNameTaken
 from jobs.lifecycle.recovering import recover_lost
 from jobs.models import JobTypeState, Worker, WorkerKind, WorkerStatus
+from jobs.signals import raise_alarm
 
 F = TypeVar("F", bound=Callable[[Collection[str]], Iterable[str]])
 
@@ -90,6 +91,7 @@ def register(
     worker.concurrency = concurrency
     worker.save(update_fields=["job_types", "capabilities", "concurrency"])
     JobTypeState.objects.bulk_create([JobTypeState(name=t) for t in worker.job_types], ignore_conflicts=True)
+    raise_alarm("worker_startup", worker=worker.name)
     return worker
 
 
@@ -203,19 +205,24 @@ def lock_regained(worker: Worker) -> None:
 
 def say_goodbye(worker: Worker) -> None:
     """The process ends by itself: whatever it still holds may be recovered at once."""
-    Worker.objects.filter(pk=worker.pk, pid=worker.pid, process_start=worker.process_start).update(
-        status=WorkerStatus.OFFLINE, stopped_at=Now(), draining=False
+    mine = Worker.objects.filter(
+        pk=worker.pk, pid=worker.pid, process_start=worker.process_start, stopped_at__isnull=True
     )
+    if mine.update(status=WorkerStatus.OFFLINE, stopped_at=Now(), draining=False):
+        raise_alarm("worker_shutdown", worker=worker.name)
 
 
 def mark_silent_offline() -> list[str]:
     """Workers not heard of for too long. The condition is part of the update, so a racing heartbeat wins."""
     silent = Worker.objects.online().silent_for(conf.current().offline_threshold)
-    return [
+    names = [
         name
         for pk, name in silent.values_list("pk", "name")
         if silent.filter(pk=pk).update(status=WorkerStatus.OFFLINE)
     ]
+    for name in names:
+        raise_alarm("worker_offline", worker=name)
+    return names
 
 
 def disable(worker_ids: Collection[str]) -> list[str]:

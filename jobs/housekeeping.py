@@ -6,13 +6,17 @@ this: it is done while their requests are answered, and without those requests n
 
 from __future__ import annotations
 
+import logging
 import threading
 import time
 from datetime import timedelta
 
-from jobs import conf, orchestrator, recovery
+from jobs import conf, database, orchestrator, recovery
 from jobs.models import Worker, WorkerKind
+from jobs.reconcile import reconcile
 from jobs.timetable import schedules
+
+log = logging.getLogger("jobs.housekeeping")
 
 
 class _Stopwatch:
@@ -43,6 +47,7 @@ def keep_house() -> None:
         return
     if _first_time.has_passed(timedelta.max):
         schedules.sync_declared()
+        reconcile_beside()
     glance = recovery.glance()
     if glance.next_due is not None and glance.next_due <= 0:
         orchestrator.promote_due()
@@ -51,3 +56,19 @@ def keep_house() -> None:
     recovery.bury_the_dead(glance.lease_holders)
     if _sweep.has_passed(settings.sweep_interval):
         recovery.sweep()
+
+
+def reconcile_beside() -> None:
+    """What a local worker does when it starts; it may take minutes, and nobody waits for it."""
+    threading.Thread(target=_reconcile, name="reconcile", daemon=True).start()
+
+
+def _reconcile() -> None:
+    try:
+        reconcile()
+    except Exception:
+        log.exception(
+            "the records could not be compared with what exists; `manage.py reconcile` does it again"
+        )
+    finally:
+        database.connection().close()

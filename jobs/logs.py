@@ -1,9 +1,12 @@
-"""Log lines that say which job and which worker they are about."""
+"""Log lines that say which job and which worker they are about, as text or as JSON."""
 
 from __future__ import annotations
 
+import json
 import logging
 from contextvars import ContextVar
+from datetime import UTC, datetime
+from typing import Any
 
 _context: ContextVar[dict[str, str]] = ContextVar("jobs_log_context")
 
@@ -25,6 +28,11 @@ class log_context:  # noqa: N801 (reads as a function)
         _context.reset(self._token)
 
 
+def current_fields() -> dict[str, str]:
+    """What lines carry here, for a process that goes on with the job."""
+    return dict(_context.get({}))
+
+
 class JobLogFilter(logging.Filter):
     """Put it on a logging handler: every record gets job_id, job_type, correlation_id, worker and a short `job_tag`."""
 
@@ -35,3 +43,39 @@ class JobLogFilter(logging.Filter):
         tag = " ".join(f"{name}={known[name]}" for name in FIELDS if known.get(name))
         record.job_tag = f" [{tag}]" if tag else ""
         return True
+
+
+class JSONFormatter(logging.Formatter):
+    """One JSON object per line: time, level, logger, message, the fields of the job, and what `extra=` brought along.
+
+    `{"()": "jobs.logs.JSONFormatter"}` among LOGGING["formatters"]; it needs no filter beside it.
+    """
+
+    def format(self, record: logging.LogRecord) -> str:
+        line: dict[str, Any] = {
+            "time": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds"),
+            "level": record.levelname,
+            "logger": record.name,
+            "message": record.getMessage(),
+        }
+        known = _context.get({})
+        line |= {name: known[name] for name in FIELDS if known.get(name)}
+        line |= {
+            name: value for name, value in vars(record).items() if name not in _STANDARD and name not in line
+        }
+        if record.exc_info:
+            line["exception"] = self.formatException(record.exc_info)
+        if record.stack_info:
+            line["stack"] = self.formatStack(record.stack_info)
+        return json.dumps(line, ensure_ascii=True, default=_shown)
+
+
+_STANDARD = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "job_tag", *FIELDS}
+
+
+def _shown(value: object) -> str:
+    """Whatever somebody logs, the line is written."""
+    try:
+        return str(value)
+    except Exception:
+        return f"<{type(value).__qualname__}>"

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from django.db.models import Exists, OuterRef
 
 from jobs import conf, database, fleet, orchestrator, statistics
+from jobs.alerts import patterns
 from jobs.breakers import circuits
 from jobs.lifecycle.recovering import expiry_counts, recover_expired, recover_lost
 from jobs.models import (
@@ -166,6 +167,7 @@ STEPS: tuple[Callable[[], object], ...] = (
     statistics.count_minutes,
     prune_jobs,
     prune_the_rest,
+    patterns.forget_old,
 )
 
 

@@ -19,6 +19,7 @@ from jobs.exceptions import UnknownWorker, WorkerNameTaken
 from jobs.lifecycle import Lease
 from jobs.lifecycle.recovering import recover_lost
 from jobs.models import Job, JobTypeState, Status, Worker, WorkerKey, WorkerKind, WorkerStatus
+from jobs.signals import raise_alarm
 from jobs.versions import is_outdated
 
 STARTING, BUSY, STOPPED = "starting", "busy", "stopped"
@@ -146,6 +147,7 @@ def _announce(worker: Worker, changes: dict[str, Any], *, afresh: bool) -> None:
         if afresh:
             recover_lost(worker.pk, f"worker {worker.name} has started anew")
             changes = {**changes, "registered_at": Now(), "stopped_at": None, "draining": False}
+            raise_alarm("worker_startup", worker=worker.name)
         Worker.objects.filter(pk=worker.pk).update(**changes)
         _know(changes.get("job_types", []))
     worker.refresh_from_db()

@@ -45,7 +45,7 @@ def claim(worker: Worker, *, key: str, slots: int, types: Collection[str] | None
         housekeeping.keep_house()
         bands = find_bands(names)
         if not bands:
-            return _read(worker, _answered(worker, key) or [])
+            return read_held(worker, _answered(worker, key) or [])
     return database.when_unlocked(lambda: _claim_once(worker, key, slots, bands))
 
 
@@ -55,7 +55,7 @@ def _claim_once(worker: Worker, key: str, slots: int, bands: list[Band]) -> list
         concurrency = _lock_places(worker)
         answered = _answered(worker, key)
         if answered is not None:
-            return _read(worker, answered)
+            return read_held(worker, answered)
         held = _held_by_type(worker)
         free = min(slots, concurrency - held.total())
         jobs = claim_from(bands, worker, free, held) if free > 0 else []
@@ -109,7 +109,7 @@ def _first_expiry(jobs: Sequence[ClaimedJob]) -> datetime:
     return database.moment(first)
 
 
-def _read(worker: Worker, leases: Collection[Lease]) -> list[HeldJob]:
+def read_held(worker: Worker, leases: Collection[Lease]) -> list[HeldJob]:
     """The jobs of those of these leases that live."""
     if not leases:
         return []

@@ -2,18 +2,27 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from jobs import database, lifecycle, registry
-from jobs.exceptions import LeaseLost, PermanentFailure, RetryLater
+from django.db import DatabaseError
+
+from jobs import database, lifecycle, registry, remote_claims
+from jobs.exceptions import InvalidPayload, LeaseLost, PermanentFailure, RetryLater
 from jobs.lifecycle import FailureReport, Lease
 from jobs.lifecycle.leases import lock_leased
 from jobs.models import Job, Status, Worker
-from jobs.remote_work import PLAIN, RemoteJob, RemoteWork, SourceFile
+from jobs.remote_work import PLAIN, FileRefused, RemoteJob, RemoteWork, SourceFile
+from jobs.worker.context import JobContext
+
+log = logging.getLogger("jobs.remote")
 
 T = TypeVar("T")
+
+_OF_THE_REQUEST = (LeaseLost, FileRefused, InvalidPayload, DatabaseError)
+"""What says something about a request, or about the site; all else is how an attempt ends."""
 
 
 def find(worker: Worker, lease: Lease) -> RemoteJob:
@@ -34,6 +43,14 @@ def work_of(job: RemoteJob) -> RemoteWork:
     return (kind.remote_work if kind else None) or PLAIN
 
 
+def context_of(job: RemoteJob) -> JobContext:
+    """The job as its handler would see it here: for what the site does in the name of a worker's lease."""
+    held = remote_claims.read_held(job.worker, [job.lease])
+    if not held:
+        raise LeaseLost(job.lease.job_id)
+    return JobContext(held[0], report=lambda report: None)
+
+
 @dataclass(frozen=True, slots=True)
 class Order:
     """All that a worker needs to run a job, besides what the claim gave it."""
@@ -52,6 +69,15 @@ def give_source(job: RemoteJob) -> SourceFile | None:
     return _as_decided(job, lambda: work_of(job).source(job))
 
 
+def give_input(job: RemoteJob, name: str) -> SourceFile | None:
+    return _as_decided(job, lambda: work_of(job).input(job, name))
+
+
+def proceed(job: RemoteJob) -> float:
+    """How much is done of what only the site can do, after a few more seconds of it."""
+    return _as_decided(job, lambda: _as_attempt(job, lambda: work_of(job).proceed(job)))
+
+
 def _as_decided(job: RemoteJob, ask: Callable[[], T]) -> T:
     """As a worker calls a handler: what the type raises decides about the job, and the lease is over."""
     try:
@@ -60,6 +86,19 @@ def _as_decided(job: RemoteJob, ask: Callable[[], T]) -> T:
         failure = FailureReport.of(later, retry_in=later.delay, counted=later.counted)
     except PermanentFailure as final:
         failure = FailureReport.of(final, permanent=True)
+    lifecycle.fail(job.lease, failure)
+    raise LeaseLost(job.lease.job_id)
+
+
+def _as_attempt(job: RemoteJob, work: Callable[[], T]) -> T:
+    """The site's own part of a job: whatever goes wrong there ends the attempt, as in a handler."""
+    try:
+        return work()
+    except (*_OF_THE_REQUEST, RetryLater, PermanentFailure):
+        raise
+    except Exception as error:
+        log.warning("job %s: the site's part of it has failed", job.lease.job_id, exc_info=True)
+        failure = FailureReport.of(error)
     lifecycle.fail(job.lease, failure)
     raise LeaseLost(job.lease.job_id)
 
@@ -79,14 +118,28 @@ def _order(job: RemoteJob) -> Order:
 
 def complete(worker: Worker, lease: Lease, result: Any) -> None:
     """Raises FileRefused when the type misses something; then nothing has changed."""
+    job = _find_or_none(worker, lease)
+    if job is None or not _has_a_say(work_of(job)):
+        lifecycle.complete(lease, result)
+    else:
+        _as_decided(job, lambda: _as_attempt(job, lambda: _finish(job, result)))
+
+
+def _has_a_say(work: RemoteWork) -> bool:
+    own = type(work)
+    return own.finish is not RemoteWork.finish or own.proceed is not RemoteWork.proceed
+
+
+def _finish(job: RemoteJob, result: Any) -> None:
+    work = work_of(job)
+    if work.proceed(job) < 1:
+        raise FileRefused("The site has not done its part yet: ask it to proceed.")
 
     def write() -> None:
         with database.atomic():
-            job = _find_or_none(worker, lease)
-            if job is not None and type(work_of(job)).finish is not RemoteWork.finish:
-                lock_leased(lease)
-                work_of(job).finish(job, result)
-            lifecycle.complete(lease, result)
+            lock_leased(job.lease)
+            work.finish(job, result)
+            lifecycle.complete(job.lease, result)
 
     database.when_unlocked(write)
 

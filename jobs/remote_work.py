@@ -59,6 +59,10 @@ class RemoteWork:
     def source(self, job: RemoteJob) -> SourceFile | None:
         return None
 
+    def input(self, job: RemoteJob, name: str) -> SourceFile | None:
+        """A file besides the source that the job reads, by the name under which it asks for it; None: there is none."""
+        return None
+
     def staging(self) -> Path | None:
         """A folder on the disk where the files will live; each lease has a folder in it. None: there are no files."""
         return None
@@ -75,6 +79,12 @@ class RemoteWork:
 
     def stored(self, job: RemoteJob, name: str, staged: Path) -> None:
         """The file is at `staged / name`. Under the lock of the live lease: quick renames only."""
+
+    def proceed(self, job: RemoteJob) -> float:
+        """Work that only the site can do: a few seconds of it, then how much of all is done, from 0 to 1. Without a
+        lock; again after a crash, or twice at once. Asked until it says 1, last before the job is completed. Whatever
+        it raises ends the attempt, as in a handler."""
+        return 1.0
 
     def finish(self, job: RemoteJob, result: Any) -> None:
         """The worker says that it is done: in the transaction that completes the job, under its lock. Raises

@@ -15,6 +15,7 @@ from typing import Any, Generic, TypeVar
 from django.conf import settings as django_settings
 from django.core.exceptions import ImproperlyConfigured
 
+from jobs.alerts.target import Target
 from jobs.versions import parse_version
 
 T = TypeVar("T")
@@ -101,7 +102,20 @@ def secret(help: str, *, shortest: int) -> str:
             raise ValueError(f"a secret is empty or at least {shortest} ASCII characters long")
         return value
 
-    return field(default="", metadata={"parse": parse, "help": help})
+    return field(default="", repr=False, metadata={"parse": parse, "help": help})
+
+
+def webhook(help: str) -> str:
+    """Empty, or an address to post to. Its path is a secret: complaints never quote it."""
+
+    def parse(value: Any) -> str:
+        if not isinstance(value, str):
+            raise ValueError("a webhook's URL is text")
+        if value:
+            Target.parse(value)
+        return value
+
+    return field(default="", repr=False, metadata={"parse": parse, "help": help})
 
 
 def address(help: str, *, schemes: tuple[str, ...]) -> str:

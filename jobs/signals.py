@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from django.dispatch import Signal
 
@@ -46,3 +47,11 @@ breaker_changed = Signal()
 
 def announce_breaker(name: str, before: str, after: str, reason: str) -> None:
     breaker_changed.send(sender=BreakerChange, change=BreakerChange(name, str(before), str(after), reason))
+
+
+alarm_raised = Signal()
+"""Sent with `kind` (jobs/alerts/wording.py knows them) and `facts`: something that people should know has happened."""
+
+
+def raise_alarm(kind: str, **facts: Any) -> None:
+    alarm_raised.send(sender=None, kind=kind, facts=facts)

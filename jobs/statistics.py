@@ -13,8 +13,9 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
-from jobs import database
-from jobs.models import CountingMark, Minute
+from jobs import database, run_totals
+from jobs.models import CountingMark, Minute, Outcome
+from jobs.run_totals import Group
 
 KEPT = timedelta(days=2)
 SETTLED_AFTER = 5.0
@@ -59,14 +60,23 @@ def _move(mark: CountingMark) -> dict[datetime, Ended]:
     found: defaultdict[datetime, Ended] = defaultdict(Ended)
     for _ in range(BATCHES):
         upto = _settled_upto(mark.attempt)
-        minutes, still_open = _look(mark.attempt, upto, mark.still_open)
-        for at, ended in minutes.items():
-            found[at].add(ended.completed, ended.failed)
+        groups, still_open = _look(mark.attempt, upto, mark.still_open)
+        for at, group in groups:
+            found[at].add(*_as_ended(group))
+        run_totals.add(group for _, group in groups)
         is_last = upto - mark.attempt < BATCH
         mark.attempt, mark.still_open = upto, still_open
         if is_last:
             break
     return found
+
+
+def _as_ended(group: Group) -> tuple[int, int]:
+    """How many of these completed, how many failed."""
+    return (
+        group.count if group.outcome == Outcome.COMPLETED else 0,
+        group.count if group.outcome in (Outcome.FAILED, Outcome.LOST) else 0,
+    )
 
 
 def _settled_upto(attempt: int) -> int:
@@ -85,30 +95,72 @@ def _settled_upto(attempt: int) -> int:
     return rows[0][0] or attempt
 
 
-def _look(above: int, upto: int, still_open: Collection[int]) -> tuple[dict[datetime, Ended], list[int]]:
-    """The attempts between these numbers, and those: how many ended in which minute, and which have not.
+def _look(
+    above: int, upto: int, still_open: Collection[int]
+) -> tuple[list[tuple[datetime, Group]], list[int]]:
+    """The attempts between these numbers, and those: what ended in which minute, and which have not ended.
 
     In one statement, so that none ends between two looks.
     """
-    looked, params = _looked(above, upto, still_open)
+    looked, params = _looked(above, upto, still_open, _COLUMNS)
+    ran = f"CASE WHEN outcome IN ('completed', 'failed') THEN {_between('started_at', 'finished_at')} END"
+    # A job's run_at is that of its last run, so earlier ones say nothing about waiting.
+    waited = f"CASE WHEN outcome = 'completed' AND is_last THEN {_between('claimable_at', 'started_at')} END"
     rows = database.fetch(
         f"""
-        WITH looked AS ({looked})
-        SELECT {_minute_sql()}, {_COUNTS}, NULL FROM looked WHERE finished_at IS NOT NULL GROUP BY 1
-        UNION ALL SELECT NULL, NULL, NULL, id FROM looked WHERE finished_at IS NULL
+        WITH looked AS ({looked}),
+        ended AS (
+            SELECT {_minute_sql()} AS minute, type, outcome,
+                   CASE WHEN outcome IN ('failed', 'lost') AND number >= max_attempts THEN 1 ELSE 0 END AS exhausted,
+                   {ran} AS ran, {waited} AS waited
+            FROM ({_with_jobs()}) AS run WHERE finished_at IS NOT NULL
+        )
+        SELECT minute, type, outcome, exhausted, {run_totals.bucket_sql("ran")}, {run_totals.bucket_sql("waited")},
+               count(*), coalesce(sum(ran), 0), coalesce(sum(waited), 0), NULL
+        FROM ended GROUP BY 1, 2, 3, 4, 5, 6
+        UNION ALL
+        SELECT NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, id FROM looked WHERE finished_at IS NULL
         """,
         params,
     )
-    minutes = {
-        database.moment(at): Ended(completed, failed)
-        for at, completed, failed, open_id in rows
+    groups = [
+        (database.moment(at), Group(type_name or UNKNOWN_TYPE, outcome, bool(exhausted), *rest))
+        for at, type_name, outcome, exhausted, *rest, open_id in rows
         if open_id is None
-    }
-    return minutes, [row[3] for row in rows if row[3] is not None]
+    ]
+    return groups, [row[-1] for row in rows if row[-1] is not None]
 
 
-def _looked(above: int, upto: int, still_open: Collection[int]) -> tuple[str, list[Any]]:
-    columns = "SELECT id, outcome, finished_at FROM jobs_attempt WHERE"
+_COLUMNS = "id, job_id, token, number, outcome, started_at, finished_at"
+UNKNOWN_TYPE = ""
+"""Of an attempt whose job was deleted by hand."""
+
+
+def _with_jobs() -> str:
+    """What was looked at, each with its job, found by its key."""
+    columns = (
+        "looked.*, job.type, job.max_attempts, job.run_at AS claimable_at,"
+        " job.status = 'completed' AND job.lease_token = looked.token AS is_last"
+    )
+    job = (
+        "LEFT JOIN LATERAL (SELECT * FROM jobs_job WHERE id = looked.job_id LIMIT 1) AS job ON true"
+        if database.is_postgres()
+        else "LEFT JOIN jobs_job AS job ON job.id = looked.job_id"
+    )
+    return f"SELECT {columns} FROM looked {job}"
+
+
+def _between(start: str, end: str) -> str:
+    """Seconds, never below zero."""
+    if database.is_postgres():
+        return f"greatest(0, EXTRACT(EPOCH FROM {end} - {start})::float8)"
+    return f"max(0.0, (julianday({end}) - julianday({start})) * 86400.0)"
+
+
+def _looked(
+    above: int, upto: int, still_open: Collection[int], columns: str = "outcome, finished_at"
+) -> tuple[str, list[Any]]:
+    columns = f"SELECT {columns} FROM jobs_attempt WHERE"
     listed = f" UNION ALL {columns} id IN ({', '.join(['%s'] * len(still_open))})" if still_open else ""
     return f"{columns} id > %s AND id <= %s{listed}", [above, upto, *still_open]
 

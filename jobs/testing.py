@@ -22,7 +22,7 @@ from django.db import connections
 from django.db.backends.base.base import BaseDatabaseWrapper
 from django.db.models.functions import Now
 
-from jobs import database, lifecycle, orchestrator, registry
+from jobs import database, lifecycle, orchestrator, registry, tracing
 from jobs.exceptions import LeaseLost
 from jobs.lifecycle import ClaimedJob, ProgressReport
 from jobs.logs import log_context
@@ -158,8 +158,9 @@ def _claim_next(worker: Worker, horizon: datetime | None) -> ClaimedJob | None:
 def _run(claimed: ClaimedJob, *, raise_errors: bool) -> Run:
     context = JobContext(claimed, report=_report_progress)
     about = {"job_id": context.id, "job_type": context.type, "correlation_id": context.correlation_id}
-    with _as_if_committed(), log_context(**about):
+    with _as_if_committed(), log_context(**about), tracing.running(claimed) as span:
         outcome = run_handler(context)
+        tracing.note_end(span, outcome.failure if outcome else None)
     _report(outcome)
     job = Job.objects.get(pk=context.id)
     failure = outcome.failure if outcome else None

@@ -16,6 +16,7 @@ DATABASE_URL           sqlite:///… or postgresql://…; a SQLite file in the p
 DATABASE_POOL          0; how many connections to PostgreSQL a process of the site has for all requests (psycopg-pool);
                        0: each request has its own. Workers never share theirs
 LOG_LEVEL              INFO
+LOG_FORMAT             line; json writes one JSON object per line, with job, type, correlation id and worker
 MEDIA_ROOT             where the videos are kept; the folder media in the project by default
 S3_BUCKET              empty; a bucket for the videos, STORAGES["s3"], which VIDEOS_STORAGE=s3 uses (docs/storage.md)
 S3_PREFIX              empty; how the name of everything in it begins
@@ -205,10 +206,21 @@ JOBS = {
 }
 VIDEOS = from_environment("VIDEOS_")
 
+
+def log_format() -> str:
+    chosen: str = env.str("LOG_FORMAT", default="line")
+    if chosen not in ("line", "json"):
+        raise ImproperlyConfigured(f"LOG_FORMAT is line or json, not {chosen!r}.")
+    return chosen
+
+
 LOGGING = {
     "version": 1,
     "disable_existing_loggers": False,
-    "formatters": {"line": {"format": "{asctime} {levelname} {name}: {message}", "style": "{"}},
-    "handlers": {"console": {"class": "logging.StreamHandler", "formatter": "line"}},
+    "formatters": {
+        "line": {"format": "{asctime} {levelname} {name}: {message}", "style": "{"},
+        "json": {"()": "jobs.logs.JSONFormatter"},
+    },
+    "handlers": {"console": {"class": "logging.StreamHandler", "formatter": log_format()}},
     "root": {"handlers": ["console"], "level": env.str("LOG_LEVEL", default="INFO")},
 }

@@ -25,6 +25,7 @@ from tests.support import ROOT, ManageProcess
 
 if TYPE_CHECKING:
     from tests.remote_site import RemoteSite
+    from tests.webhooks import Webhook
 
 hypothesis.settings.register_profile("suite", deadline=None)  # a busy machine is no defect
 hypothesis.settings.load_profile("suite")
@@ -67,11 +68,14 @@ def _invariants_hold(request: pytest.FixtureRequest, _django_db_marker: None) ->
 
 
 @pytest.fixture(autouse=True)
-def _process_starts_afresh() -> None:
+def _process_starts_afresh(monkeypatch: pytest.MonkeyPatch) -> None:
     """What a process remembers of its own doings is not carried from test to test."""
     capacity._estimate = capacity._Estimate()
     for name in ("_tick", "_sweep", "_first_time"):
         setattr(housekeeping, name, housekeeping._Stopwatch())
+    monkeypatch.setattr(
+        housekeeping, "reconcile_beside", lambda: None
+    )  # a thread that would outlive the test
     wakeup._last_sent.clear()
     redis_link.forget()
 
@@ -174,6 +178,15 @@ def remote_site(start_manage: StartManage, tmp_path: Path) -> Iterator["RemoteSi
     site.wire.close()
     registry._types.clear()
     registry._types.update(before)
+
+
+@pytest.fixture
+def webhook() -> Iterator["Webhook"]:
+    """A server that takes alerts and writes them down."""
+    from tests.webhooks import serving
+
+    with serving() as webhook:
+        yield webhook
 
 
 @pytest.fixture

@@ -74,7 +74,7 @@ def pytest_testnodedown(node: Any) -> None:
     _crew.discard(node.gateway._rinfo().pid)
 
 
-@pytest.hookimpl(optionalhook=True)  # nox does without pytest-xdist
+@pytest.hookimpl(optionalhook=True, tryfirst=True)  # nox does without pytest-xdist
 def pytest_xdist_auto_num_workers() -> int:
     """`-n auto`: the tests wait for processes more than they compute."""
     return min(8, 2 * (os.cpu_count() or 1))

@@ -35,7 +35,9 @@ def test_the_document_lists_the_operations_of_the_contract(document: Any) -> Non
         "POST /api/worker/heartbeat",
         "POST /api/worker/claim",
         *(f"POST /api/worker/jobs/{{job_id}}/{verb}" for verb in ("progress", "complete", "fail", "release")),
-        *(f"GET /api/worker/jobs/{{job_id}}/{what}" for what in ("order", "source")),
+        "GET /api/worker/empty",
+        *(f"GET /api/worker/jobs/{{job_id}}/{what}" for what in ("order", "source", "files/{name}")),
+        "POST /api/worker/jobs/{job_id}/proceed",
         "PUT /api/worker/jobs/{job_id}/files/{name}",
         "POST /api/worker/jobs/{job_id}/archive",
         "GET /api/worker/health",
@@ -90,7 +92,7 @@ def test_what_is_sent_may_have_no_unknown_fields_in_the_document_either(document
         for _, _, operation in operations(document)
         if "application/json" in operation.get("requestBody", {}).get("content", {})
     }
-    assert len(bodies) == 7
+    assert len(bodies) == 8
     for name in bodies:
         assert document["components"]["schemas"][name]["additionalProperties"] is False, name
 

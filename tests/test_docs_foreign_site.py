@@ -6,14 +6,22 @@ import django
 import pytest
 
 from tests.foreign_site import ForeignSite
+from tests.support import free_port
 from tests.test_foreign_site import site as site
 from tests.test_foreign_site import wheel as wheel
 from tests.walkthroughs import follow
 
 
-@pytest.mark.parametrize(("page", "app"), [("breakers.md", "billing"), ("periodic.md", "till")])
+@pytest.mark.parametrize(
+    ("page", "app"), [("breakers.md", "billing"), ("periodic.md", "till"), ("metrics.md", "feeds")]
+)
 def test_the_page_says_what_happens(site: ForeignSite, page: str, app: str) -> None:
     follow(site, page, app=app)
+
+
+def test_the_page_about_alerts_says_what_arrives(site: ForeignSite) -> None:
+    elsewhere = f'JOBS["ALERT_WEBHOOK_URL"] = "http://127.0.0.1:{free_port()}/hook"'
+    follow(site, "alerts.md", app="feeds", settings=elsewhere)
 
 
 def test_the_page_about_tasks_says_what_happens(site: ForeignSite) -> None:

@@ -101,7 +101,7 @@ def test_a_new_site_migrates_enqueues_and_runs_job_types_of_its_own(site: Foreig
     site.manage("shell", "-c", "from jobs import enqueue; enqueue('podcast_import', podcast_id='8')")
     refused = site.manage("enqueue", "podcast_export", check=False)
     assert refused.returncode == 1
-    assert "Registered: podcast_announce, podcast_import." in refused.stderr
+    assert "Registered: jobs.alert, podcast_announce, podcast_import." in refused.stderr
 
     site.manage("runworker", "--until-empty")
     assert sorted((site.folder / "announced.txt").read_text().split()) == ["7", "8"]

@@ -89,7 +89,6 @@ def test_of_runworker_it_refuses_what_makes_no_sense(remote_site: RemoteSite) ->
     for arguments, complaint in (
         (("--processes", "2"), "one process"),
         (("--name", "me"), "goes with its key"),
-        (("--until-empty",), "use --drain"),
     ):
         ends_with(remote_site.work(*arguments, key=KEY, script=False), 2, complaint)
 

@@ -151,7 +151,9 @@ def test_whatever_the_encoding_the_words_are_readable_and_nothing_breaks(data: b
 
 
 def test_only_a_single_file_has_named_subtitles(film: Path) -> None:
-    done = manage("addvideo", str(film), str(film), "--subtitles", "a.srt:en")
+    other = film.with_name("other.mp4")
+    other.write_bytes(film.read_bytes())
+    done = manage("addvideo", str(film), str(other), "--subtitles", "a.srt:en")
     assert done.code == 2
     with pytest.raises(UploadRefused, match="is no language"):
         Captions.of(SRT.format("Hi").encode(), language="../en")

@@ -25,34 +25,74 @@ class Assembly:
     qualities: tuple[str, ...]
 
 
-def assemble(bench: Workbench) -> Assembly:
+@dataclass(frozen=True)
+class Gaps:
+    """What must be made anew before everything fits together."""
+
+    assembly: Assembly
+    holes: tuple[int, ...]
+    """Chunks with fewer frames than planned, although others follow."""
+    sounds: tuple[int, ...]
+    """Tracks that are longer than the picture: the source breaks off."""
+
+    @property
+    def are_none(self) -> bool:
+        return not (self.holes or self.sounds)
+
+
+def assemble(bench: Workbench) -> None:
     """Write the playlists of everything that has been encoded."""
     bench.gather()
-    assembly = settle(bench)
-    captions = _write_captions(bench, assembly.plan)
-    written = finish.write_playlists(
-        assembly.plan, bench.generation, qualities=assembly.qualities, captions=captions
-    )
-    listed = [bench.generation / one.uri for one in captions]
-    keeping.keep([*(path.with_suffix(".vtt") for path in listed), *listed, *written])
-    return assembly
+    write(bench, settle(bench))
 
 
 def settle(bench: Workbench) -> Assembly:
     """The plan that fits what came out: holes are filled, and a source that breaks off gives a shorter one."""
+    gaps = find_gaps(bench)
+    note_length(bench, gaps)
+    for number in gaps.holes:
+        encoding.fill_hole(bench, bench.plan, number, list(gaps.assembly.qualities))
+    for number in gaps.sounds:
+        encoding.write_audio(bench, gaps.assembly.plan, number)
+    return gaps.assembly
+
+
+def find_gaps(bench: Workbench) -> Gaps:
     plan, qualities = bench.plan, bench.qualities()
     if not qualities:
         raise PermanentFailure(
             "No quality is left: each of them has failed. The errors are with the qualities."
         )
     counts = chunk_lengths(bench, plan)
-    for number, planned in enumerate((chunk.frames for chunk in plan.chunks()), start=1):
-        if number < len(counts) and counts[number - 1] != planned:
-            encoding.fill_hole(bench, plan, number, list(qualities))
+    chunks = plan.chunks()[: len(counts) - 1]
+    holes = tuple(chunk.number for chunk in chunks if counts[chunk.number - 1] != chunk.frames)
     total = frames_found(plan, counts)
     if total == plan.total_frames:
-        return Assembly(plan, qualities)
-    return Assembly(_shorten(bench, plan, total), qualities)
+        return Gaps(Assembly(plan, qualities), holes, ())
+    shorter = plan.shortened(total)
+    sounds = tuple(track.number for track in shorter.audio if not _has_sound(bench, shorter, track.number))
+    return Gaps(Assembly(shorter, qualities), holes, sounds)
+
+
+def _has_sound(bench: Workbench, plan: EncodePlan, number: int) -> bool:
+    made = manifests.read(bench.generation, manifests.audio_name(number))
+    return made is not None and made.plan == plan.digest()
+
+
+def note_length(bench: Workbench, gaps: Gaps) -> None:
+    """Of a source that breaks off: it is published as long as it is."""
+    frames = gaps.assembly.plan.total_frames
+    if frames != bench.plan.total_frames:
+        Transcode.objects.filter(pk=bench.transcode.pk).update(frames_found=frames)
+
+
+def write(bench: Workbench, assembly: Assembly, *, read: finish.Read = finish.read_folder) -> None:
+    captions = _write_captions(bench, assembly.plan)
+    written = finish.write_playlists(
+        assembly.plan, bench.generation, qualities=assembly.qualities, captions=captions, read=read
+    )
+    listed = [bench.generation / one.uri for one in captions]
+    keeping.keep([*(path.with_suffix(".vtt") for path in listed), *listed, *written])
 
 
 def chunk_lengths(bench: Workbench, plan: EncodePlan) -> list[int]:
@@ -110,17 +150,6 @@ def _needed(bench: Workbench, name: str, digest: str) -> Manifest:
             f"{name} is recorded as done but is not there; `manage.py reconcile` queues it again."
         )
     return manifest
-
-
-def _shorten(bench: Workbench, plan: EncodePlan, frames: int) -> EncodePlan:
-    """The source broke off: the sound ends with the picture."""
-    shorter = plan.shortened(frames)
-    Transcode.objects.filter(pk=bench.transcode.pk).update(frames_found=frames)
-    for track in shorter.audio:
-        made = manifests.read(bench.generation, manifests.audio_name(track.number))
-        if made is None or made.plan != shorter.digest():
-            encoding.write_audio(bench, shorter, track.number)
-    return shorter
 
 
 def _write_captions(bench: Workbench, plan: EncodePlan) -> list[Captions]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -25,7 +26,6 @@ class FarBench(Bench):
         self.job = job
         self.generation = site.folder
         self._site = site
-        self._plan = EncodePlan.from_json(site.order["plan"])
         known = site.order.get("manifest")
         self._known: Manifest | None = serial.from_json(Manifest, known) if known else None
         self._sent: set[Written] = set(self._known.files) if self._known else set()
@@ -35,9 +35,9 @@ class FarBench(Bench):
     def source(self) -> Path:
         return self._site.source()
 
-    @property
+    @cached_property
     def plan(self) -> EncodePlan:
-        return self._plan
+        return EncodePlan.from_json(self._site.order["plan"])
 
     def qualities(self) -> list[str]:
         return list(self._site.order["qualities"])

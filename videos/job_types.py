@@ -7,19 +7,17 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable
-from dataclasses import replace
 from typing import Any
 
-from jobs import LOW, JobContext, database, job_type
-from jobs.lifecycle.leases import lock_leased
+from jobs import LOW, JobContext, job_type
 from videos import (
     assembling,
     conf,
     encoding,
-    following,
-    keeping,
+    far_stages,
     manifests,
     pipeline,
+    planning,
     publishing,
     removal,
     subtitling,
@@ -29,46 +27,40 @@ from videos.artifacts import audio_exists, chunk_exists, is_published, subtitle_
 from videos.bench import Bench
 from videos.far_bench import FarBench
 from videos.manifests import Manifest
-from videos.media import ladder, thumbnails
+from videos.media import thumbnails
 from videos.media.examine import examine
-from videos.media.plan import EncodePlan, make_plan
-from videos.media.source import SourceInfo
+from videos.media.plan import EncodePlan
 from videos.models import Step, Transcode
 from videos.pipeline import Unit, stage
+from videos.remote_stages import (
+    PicturedElsewhere,
+    ProbedElsewhere,
+    SubtitledElsewhere,
+    TranscribedElsewhere,
+)
 from videos.remote_work import EncodedElsewhere
 from videos.resumable import uploads
-from videos.workbench import Workbench, clear_errors, open_bench
+from videos.site_work import AssembledAtSite, DoneAtSite, PublishedAtSite
+from videos.workbench import clear_errors, open_bench
 
 
-@stage(pipeline.PROBE, step=Step.PROBE, units=pipeline.none, prefers=toolchains.GPU)
+@stage(
+    pipeline.PROBE,
+    step=Step.PROBE,
+    units=pipeline.none,
+    prefers=toolchains.GPU,
+    remote=ProbedElsewhere(),
+)
 def probe(job: JobContext, transcode_id: int) -> None:
     """Look at the source, pin the plan, add every job that it asks for."""
+    if job.site is not None:
+        return far_stages.probe(job, job.site)
     bench = open_bench(job, transcode_id)
     with clear_errors(bench):
         info = examine(bench.source, limits=conf.current().limits)
-    plan = bench.plan if bench.transcode.plan else _make_plan(bench, info)
-    with database.atomic():
-        lock_leased(job.lease)
-        transcode = Transcode.objects.select_for_update(no_key=True).get(pk=transcode_id)
-        transcode.plan = plan.to_json()
-        transcode.encoder = plan.encoder
-        transcode.work_total = pipeline.total_work(plan, transcode)
-        transcode.text_tracks = subtitling.text_tracks(info)
-        transcode.save(update_fields=["plan", "encoder", "work_total", "text_tracks"])
-        following.plan_qualities(transcode, plan)
-        pipeline.fan_out(job, transcode, plan)
-        toolchains.watch(transcode)
-
-
-def _make_plan(bench: Workbench, info: SourceInfo) -> EncodePlan:
-    choice = ladder.rungs_for(info.video.width, info.video.height)
-    asked = bench.transcode.requested_qualities
-    chosen = tuple(size for size in choice.sizes if size.rung.name in asked)
-    if chosen:
-        choice = ladder.Choice(sizes=chosen, skipped=choice.skipped)
-    encoder = toolchains.choose(bench.transcode)
-    settings = replace(conf.current().plan_settings, encoder=encoder)
-    return make_plan(info, choice, ffmpeg_build=toolchains.pin_for(encoder), settings=settings)
+    plan = planning.plan_for(bench, info, has=toolchains.here().capabilities)
+    planning.begin(job, transcode_id, info, plan)
+    return None
 
 
 CORES = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
@@ -117,9 +109,12 @@ def _bench_here_or_far(job: JobContext, transcode_id: int) -> Bench:
     after=[pipeline.ENCODE],
     critical=False,
     artifact=thumbnail_exists,
+    remote=PicturedElsewhere(),
 )
 def thumbnail(job: JobContext, transcode_id: int) -> None:
     """The poster and the storyboard, from keyframes that are encoded already."""
+    if job.site is not None:
+        return far_stages.thumbnail(job, job.site)
     bench = open_bench(job, transcode_id)
     bench.gather()
     watch = bench.watch(total=1, step="thumbnails")
@@ -127,15 +122,25 @@ def thumbnail(job: JobContext, transcode_id: int) -> None:
         made = thumbnails.make(assembling.decoded_plan(bench), bench.generation, stop=watch.stop)
         manifest = Manifest(plan=bench.plan.digest(), files=(made.poster, made.storyboard, *made.sheets))
         bench.commit(manifests.THUMBNAIL, manifest)
+    return None
 
 
 def _if_text(plan: EncodePlan, transcode: Transcode) -> Iterable[Unit]:
     return [{}] if transcode.with_subtitles and transcode.text_tracks else []
 
 
-@stage("videos.subtitles", step=Step.TRANSCODE, units=_if_text, critical=False, artifact=subtitle_exists)
+@stage(
+    "videos.subtitles",
+    step=Step.TRANSCODE,
+    units=_if_text,
+    critical=False,
+    artifact=subtitle_exists,
+    remote=SubtitledElsewhere(),
+)
 def subtitles(job: JobContext, transcode_id: int) -> dict[str, Any]:
     """The text tracks of the source."""
+    if job.site is not None:
+        return far_stages.subtitles(job, job.site)
     return {"languages": subtitling.extract(open_bench(job, transcode_id))}
 
 
@@ -146,7 +151,7 @@ def _if_speech(plan: EncodePlan, transcode: Transcode) -> Iterable[Unit]:
 
 
 @stage(
-    "videos.transcribe",
+    subtitling.TRANSCRIBE,
     step=Step.TRANSCODE,
     units=_if_speech,
     critical=False,
@@ -154,9 +159,12 @@ def _if_speech(plan: EncodePlan, transcode: Transcode) -> Iterable[Unit]:
     per_worker=1,
     priority=LOW,
     isolate=True,
+    remote=TranscribedElsewhere(),
 )
 def transcribe(job: JobContext, transcode_id: int) -> dict[str, Any]:
     """What is said, written down. In a process of its own: engines hold Python's lock for seconds."""
+    if job.site is not None:
+        return far_stages.transcribe(job, job.site)
     return subtitling.transcribe(open_bench(job, transcode_id))
 
 
@@ -166,10 +174,13 @@ def transcribe(job: JobContext, transcode_id: int) -> dict[str, Any]:
     units=pipeline.once,
     work=pipeline.little,
     after=[pipeline.ENCODE, "videos.audio", "videos.thumbnail", "videos.subtitles"],
+    remote=AssembledAtSite(),
 )
 def master_playlist(job: JobContext, transcode_id: int) -> None:
     """The playlists, written from what is really there."""
-    assembling.assemble(open_bench(job, transcode_id))
+    if job.site is not None:
+        return far_stages.master_playlist(job, job.site)
+    return assembling.assemble(open_bench(job, transcode_id))
 
 
 @stage(
@@ -179,30 +190,33 @@ def master_playlist(job: JobContext, transcode_id: int) -> None:
     work=pipeline.little,
     after=["videos.master_playlist"],
     artifact=is_published,
+    remote=PublishedAtSite(),
 )
 def finalize(job: JobContext, transcode_id: int) -> None:
     """Verify everything, and publish."""
-    publishing.publish(open_bench(job, transcode_id))
+    if job.site is not None:
+        return far_stages.finalize(job, job.site)
+    return publishing.publish(open_bench(job, transcode_id))
 
 
-@job_type(toolchains.WATCH)
+# -- small things; for a remote worker the site does them when it completes the job ----------------------------------
+
+
+@job_type(toolchains.WATCH, remote=DoneAtSite(toolchains.look_after))
 def watch_encoder(job: JobContext, transcode_id: int, turn: int) -> None:
     """See to it that no generation waits for a GPU that is gone."""
-    toolchains.look_after(transcode_id, turn)
+    if job.site is None:
+        toolchains.look_after(transcode_id, turn)
 
 
-@job_type("videos.remove_files")
-def remove_files(job: JobContext, video_id: str, number: int | None = None) -> dict[str, Any]:
+@job_type("videos.remove_files", remote=DoneAtSite(removal.remove))
+def remove_files(job: JobContext, video_id: str, number: int | None = None) -> None:
     """Remove a generation that nobody needs any more, or all that is left of a purged video."""
-    if number is None:
-        removal.remove_video(video_id)
-    else:
-        removal.remove_generation(video_id, number)
-    keeping.tidy()
-    return {}
+    if job.site is None:
+        removal.remove(video_id, number)
 
 
-@job_type(uploads.REMOVAL)
-def remove_upload(job: JobContext, upload_id: str, turn: int = 0) -> dict[str, Any]:
+@job_type(uploads.REMOVAL, remote=DoneAtSite(uploads.remove_expired))
+def remove_upload(job: JobContext, upload_id: str, turn: int = 0) -> dict[str, Any] | None:
     """Remove a resumable upload that nobody has gone on with; planned when it begins."""
-    return {"removed": uploads.remove_expired(upload_id, turn)}
+    return {"removed": uploads.remove_expired(upload_id, turn)} if job.site is None else None

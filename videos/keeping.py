@@ -112,25 +112,41 @@ def take_over(older: Path, generation: Path, name: str, *, plan: str) -> Manifes
 # -- to work with ------------------------------------------------------------------------------------------------------
 
 
-def gather(generation: Path, *, go_on: Callable[[], None] = _nobody) -> None:
-    """Bring what other machines have made of a generation to the disk. Media stays if it is what its manifest says;
-    the rest is small, and fetched anew."""
+def gather(
+    generation: Path, *, go_on: Callable[[], None] = _nobody, here: Callable[..., bool] = manifests.matches
+) -> None:
+    """Bring what other machines have made of a generation to the disk. `here` says which media need not be fetched."""
     kept = depot.current()
     if kept is None:
         return
-    names = kept.sizes(generation)
-    for name in names:
-        if not name.endswith(MEDIA):
-            go_on()
-            kept.get(generation / name)
-    for name in names:
-        folder, _, file = name.partition("/")
-        manifest = manifests.read(generation, Path(file).stem) if folder == manifests.FOLDER else None
-        for written in manifest.files if manifest else ():
-            if not manifests.matches(generation, written):
+    for manifest in gather_manifests(generation, go_on=go_on):
+        for written in manifest.files:
+            if not here(generation, written):
                 go_on()
                 with contextlib.suppress(FileNotFoundError):  # verified, and missed, by whoever asked for it
                     kept.get(generation / written.name)
+
+
+def gather_manifests(generation: Path, *, go_on: Callable[[], None] = _nobody) -> list[Manifest]:
+    """All but the media: it is small, and fetched anew."""
+    kept = depot.current()
+    if kept is None:
+        return []
+    names = [name for name in kept.sizes(generation) if not name.endswith(MEDIA)]
+    for name in names:
+        go_on()
+        with contextlib.suppress(FileNotFoundError):
+            kept.get(generation / name)
+    stems = [Path(name).stem for name in names if Path(name).parent == Path(manifests.FOLDER)]
+    return [manifest for stem in stems if (manifest := manifests.read(generation, stem)) is not None]
+
+
+def fetch(path: Path) -> None:
+    """One file to the disk, unless it is there."""
+    kept = depot.current()
+    if kept is not None and not path.is_file():
+        with contextlib.suppress(FileNotFoundError):
+            kept.get(path)
 
 
 def fetch_source(video: Video, *, go_on: Callable[[], None] = _nobody) -> Path:

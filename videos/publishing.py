@@ -8,15 +8,15 @@ from __future__ import annotations
 import hashlib
 import logging
 import shutil
-from collections.abc import Iterable
+from dataclasses import dataclass
 
 from django.db.models.functions import Coalesce, Now
 
-from jobs import JobContext, PermanentFailure, database, lifecycle
+from jobs import PermanentFailure, database, lifecycle
 from jobs.lifecycle.leases import lock_leased
 from videos import assembling, conf, depot, removal
 from videos.assembling import Assembly
-from videos.media import finish, verify
+from videos.media import finish, playlists, verify
 from videos.media.encode import Written
 from videos.media.exceptions import ChunkRefused
 from videos.models import (
@@ -35,46 +35,55 @@ log = logging.getLogger("videos")
 def publish(bench: Workbench) -> None:
     """Verify what is on disk, byte for byte and against the plan; then swap."""
     bench.gather()
-    assembly = Assembly(assembling.published_plan(bench.transcode), bench.qualities())
-    files = list(assembling.files_of(bench, assembly))
-    verify.verify(assembly.plan, bench.generation, files=files, qualities=assembly.qualities)
+    ready = prepare(bench)
+    verify.verify(ready.plan, bench.generation, files=ready.files, qualities=ready.qualities)
     bench.job.progress(90, step="verified")
-    renditions = list(_renditions(bench, assembly, files))
-    _tidy(bench)
-    _refuse_unkept(bench, files, renditions)
-    _swap(bench.job, bench.transcode, assembly, renditions)
-
-
-def _swap(job: JobContext, transcode: Transcode, assembly: Assembly, renditions: list[Rendition]) -> None:
-    """One transaction, bound to the lease, with the completion of the job itself."""
+    renditions = describe(bench, ready)
+    tidy(bench)
+    refuse_unkept(bench, ready)
 
     def write() -> None:
         with database.atomic():
-            lock_leased(job.lease)
-            mine = Transcode.objects.select_for_update(no_key=True).get(pk=transcode.pk)
-            video = Video.objects.select_for_update(no_key=True).get(pk=transcode.video_id)
-            if not mine.is_active or video.deleted_at is not None:
-                raise PermanentFailure(
-                    f"Generation {mine.number} is {mine.status}; it is not published any more."
-                )
-            Rendition.objects.filter(transcode=mine).delete()
-            Rendition.objects.bulk_create(renditions)
-            Transcode.objects.filter(pk=mine.pk).update(
-                status=TranscodeStatus.PUBLISHED, progress_percent=100, eta=None, published_at=Now(), error=""
-            )
-            _retire_others(video, mine)
-            Video.objects.filter(pk=video.pk).update(
-                current=mine,
-                status=VideoStatus.READY,
-                error_message="",
-                duration=float(assembly.plan.duration),
-                published_at=Coalesce("published_at", Now()),
-                warning=_warning(video, mine),
-            )
-            lifecycle.complete(job.lease)
+            lock_leased(bench.job.lease)
+            swap(bench.transcode, ready, renditions)
+            lifecycle.complete(bench.job.lease)
 
     database.when_unlocked(write)
-    log.info("video %s: generation %d is published", transcode.video_id, transcode.number)
+
+
+@dataclass(frozen=True)
+class Ready(Assembly):
+    """What is to be published, with every file of it."""
+
+    files: tuple[Written, ...]
+
+
+def prepare(bench: Workbench) -> Ready:
+    assembly = Assembly(assembling.published_plan(bench.transcode), bench.qualities())
+    return Ready(assembly.plan, assembly.qualities, tuple(assembling.files_of(bench, assembly)))
+
+
+def swap(transcode: Transcode, ready: Ready, renditions: list[Rendition]) -> None:
+    """In a transaction that is bound to the lease and completes the job itself."""
+    mine = Transcode.objects.select_for_update(no_key=True).get(pk=transcode.pk)
+    video = Video.objects.select_for_update(no_key=True).get(pk=transcode.video_id)
+    if not mine.is_active or video.deleted_at is not None:
+        raise PermanentFailure(f"Generation {mine.number} is {mine.status}; it is not published any more.")
+    Rendition.objects.filter(transcode=mine).delete()
+    Rendition.objects.bulk_create(renditions)
+    Transcode.objects.filter(pk=mine.pk).update(
+        status=TranscodeStatus.PUBLISHED, progress_percent=100, eta=None, published_at=Now(), error=""
+    )
+    _retire_others(video, mine)
+    Video.objects.filter(pk=video.pk).update(
+        current=mine,
+        status=VideoStatus.READY,
+        error_message="",
+        duration=float(ready.plan.duration),
+        published_at=Coalesce("published_at", Now()),
+        warning=_warning(video, mine),
+    )
+    database.on_commit(lambda: log.info("video %s: generation %d is published", video.pk, transcode.number))
 
 
 def _retire_others(video: Video, published: Transcode) -> None:
@@ -94,38 +103,32 @@ def _warning(video: Video, transcode: Transcode) -> str:
     return f"{kept} {short}".strip() if transcode.frames_found else kept
 
 
-def _renditions(bench: Workbench, assembly: Assembly, files: list[Written]) -> Iterable[Rendition]:
-    plan = assembly.plan
-    for wanted in plan.renditions:
-        if wanted.name in assembly.qualities:
-            yield _rendition(
-                bench, RenditionKind.VIDEO, wanted.name, plan.total_segments, files, plan.frame_rate
-            )
-    folders = {track.folder(bitrate): track.language for track in plan.audio for bitrate in track.bitrates}
-    for name, language in folders.items():
-        if (bench.generation / name / finish.PLAYLIST).exists():
-            rendition = _rendition(bench, RenditionKind.AUDIO, name, plan.audio_segments, files)
-            rendition.language = language
-            yield rendition
+def describe(bench: Workbench, ready: Ready, *, read: finish.Read = finish.read_folder) -> list[Rendition]:
+    """What is published, as the site's records have it."""
+    plan = ready.plan
+    languages = {track.folder(bitrate): track.language for track in plan.audio for bitrate in track.bitrates}
+    return [
+        _rendition(bench.transcode, ready, read(bench.generation / name, segments), languages.get(name))
+        for name, segments in finish.folders_of(plan, ready.qualities).items()
+    ]
 
 
 def _rendition(
-    bench: Workbench,
-    kind: RenditionKind,
-    name: str,
-    segments: int,
-    files: list[Written],
-    frame_rate: object = 0,
+    transcode: Transcode, ready: Ready, found: playlists.Rendition, language: str | None
 ) -> Rendition:
-    found = finish.read_rendition(bench.generation / name, segments=segments)
-    own = sorted({(file.name, file.sha256, file.size) for file in files if file.name.startswith(f"{name}/")})
+    """`language`: of a sound track."""
+    name, segments, is_sound = found.name, len(found.segments), language is not None
+    own = sorted(
+        {(file.name, file.sha256, file.size) for file in ready.files if file.name.startswith(f"{name}/")}
+    )
     return Rendition(
-        transcode=bench.transcode,
-        kind=kind,
+        transcode=transcode,
+        kind=RenditionKind.AUDIO if is_sound else RenditionKind.VIDEO,
         name=name,
+        language=language or "",
         width=found.width or None,
         height=found.height or None,
-        frame_rate=float(frame_rate) if frame_rate else None,  # type: ignore[arg-type]
+        frame_rate=None if is_sound else float(ready.plan.frame_rate),
         codecs=found.codec,
         bandwidth=found.peak_bandwidth,
         average_bandwidth=found.average_bandwidth,
@@ -136,12 +139,13 @@ def _rendition(
     )
 
 
-def _refuse_unkept(bench: Workbench, files: list[Written], renditions: list[Rendition]) -> None:
+def refuse_unkept(bench: Workbench, ready: Ready) -> None:
     """What was verified here is what the storage has, where one keeps the videos."""
     if depot.current() is None:
         return
-    wanted = {file.name: file.size for file in files}
-    for name in (finish.MASTER, *(rendition.playlist for rendition in renditions)):
+    wanted = {file.name: file.size for file in ready.files}
+    playlists_of = (f"{name}/{finish.PLAYLIST}" for name in finish.folders_of(ready.plan, ready.qualities))
+    for name in (finish.MASTER, *playlists_of):
         wanted[name] = (bench.generation / name).stat().st_size
     there = depot.sizes(bench.generation)
     lacking = sorted(name for name, size in wanted.items() if there.get(name) != size)
@@ -151,7 +155,7 @@ def _refuse_unkept(bench: Workbench, files: list[Written], renditions: list[Rend
         )
 
 
-def _tidy(bench: Workbench) -> None:
+def tidy(bench: Workbench) -> None:
     """What workers that were killed have left behind."""
     for pattern in (".chunk-*", ".audio-*"):
         for folder in bench.generation.glob(pattern):

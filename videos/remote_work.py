@@ -1,4 +1,5 @@
-"""Chunks and sound tracks that are encoded elsewhere: what a worker gets, which files it sends, what makes them real.
+"""Jobs of the pipeline that run elsewhere; first of all chunks and sound tracks: what a worker gets, which files it
+sends, what makes them real. (remote_stages.py: the other stages; site_work.py: what the site does itself.)
 
 A worker sends its segments, then the manifest that lists them. That one moves them into the generation: until then, and
 unless the lease lives, nothing there has changed.
@@ -8,6 +9,8 @@ from __future__ import annotations
 
 import contextlib
 import os
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -22,66 +25,39 @@ from videos.media import serial
 from videos.media.encode import INIT, Written
 from videos.media.exceptions import ChunkRefused, FfmpegFailed, MediaError
 from videos.media.plan import EncodePlan
-from videos.models import QualityStatus, Transcode, TranscodeStatus
+from videos.models import QualityStatus, Transcode, TranscodeStatus, Video
 from videos.progress import plan_of
 from videos.remote_files import Expected
 
 LONGEST_ERROR = 10_000
 
 
-class EncodedElsewhere(RemoteWork):
-    """Of a stage whose jobs are chunks of the picture, or sound tracks."""
+class OfATranscode(RemoteWork):
+    """A job about one transcode, which reads the source of its video."""
 
-    def __init__(self, *, picture: bool) -> None:
-        self._picture = picture
-
-    def order(self, job: RemoteJob) -> dict[str, Any]:
-        try:
-            transcode, plan = _open(job)
-        except FileRefused as refusal:
-            raise PermanentFailure(str(refusal)) from None
-        pin = toolchains.pin_of(plan, picture=self._picture)
-        if not toolchains.has_pin(job.worker.capabilities, pin):
-            toolchains.go_elsewhere(transcode, job.lease, job.type, pin=pin, has=job.worker.capabilities)
-        expected = self._expected(plan, job)
-        digest = plan.digest()
-        there = keeping.intact(storage.generation(transcode), expected.manifest, plan=digest, parts=())
-        there = there or reusing.take_over(transcode, expected.manifest, plan=digest)
-        return {
-            "plan": plan.to_json(),
-            "number": self._number(job),
-            "qualities": _wanted(transcode, plan),
-            "critical": [r.name for r in plan.renditions if conf.current().is_critical(r.name)],
-            "manifest": serial.to_json(there) if there else None,
-        }
-
-    def source(self, job: RemoteJob) -> SourceFile:
-        video = _open(job)[0].video
-        keeping.tidy()
-        path = keeping.fetch_source(video)
-        if not path.is_file():
-            raise PermanentFailure(
-                f"The source is gone: there is no file {path}. Put it back; then retry the video."
-            )
-        size = path.stat().st_size
-        if size != video.source_bytes:
-            raise PermanentFailure(
-                f"The source has changed: {path} has {size:,} bytes, and had {video.source_bytes:,} when it was "
-                "uploaded. Put it back as it was; then retry the video."
-            )
-        return SourceFile(path, path.name, size, video.source_sha256)
-
-    # -- files ---------------------------------------------------------------------------------------------------------
+    def source(self, job: RemoteJob) -> SourceFile | None:
+        return source_of(open_transcode(job).video)
 
     def staging(self) -> Path:
         return storage.workplace() / "remote"
 
+
+class SendsMedia(OfATranscode, ABC):
+    """Segments that go with manifests."""
+
+    @abstractmethod
+    def expected(self, job: RemoteJob) -> list[Expected]:
+        """What this job may make, each with its manifest."""
+
+    replaces = False
+    """What is there already of the same plan is not added to, but given up."""
+
     def file_limit(self, job: RemoteJob, name: str) -> int | None:
-        return self._expected(_open(job)[1], job).limit(name)
+        return next((limit for own in self.expected(job) if (limit := own.limit(name)) is not None), None)
 
     def check(self, job: RemoteJob, name: str, path: Path, staged: Path) -> None:
-        transcode, plan = _open(job)
-        expected, generation = self._expected(plan, job), storage.generation(transcode)
+        generation = storage.generation(open_transcode(job))
+        expected = self._expected_of(job, name)
         if name != expected.address:
             expected.check_content(name, path)
             _refuse_other_init(name, path, generation)
@@ -95,18 +71,48 @@ class EncodedElsewhere(RemoteWork):
             if (staged / file.name).exists():
                 _refuse_other_init(file.name, staged / file.name, generation)
         if (kept := depot.current()) is not None:
-            _send(kept, expected, manifest, staged, generation)
+            _send(kept, expected, manifest, staged, generation, replaces=self.replaces)
 
     def stored(self, job: RemoteJob, name: str, staged: Path) -> None:
-        transcode, plan = _open(job)
-        expected = self._expected(plan, job)
+        transcode = open_transcode(job)
+        expected = self._expected_of(job, name)
         if name == expected.address and depot.current() is None:
-            _commit(expected, expected.read_manifest(staged / name), staged, storage.generation(transcode))
+            manifest = expected.read_manifest(staged / name)
+            _commit(expected, manifest, staged, storage.generation(transcode), replaces=self.replaces)
 
-    # -- the end -------------------------------------------------------------------------------------------------------
+    def _expected_of(self, job: RemoteJob, name: str) -> Expected:
+        found = next((own for own in self.expected(job) if own.limit(name) is not None), None)
+        if found is None:  # what the job may make has changed since
+            raise FileRefused(f"{name} is not a file that this job may write any more.")
+        return found
+
+
+class EncodedElsewhere(SendsMedia):
+    """Of a stage whose jobs are chunks of the picture, or sound tracks."""
+
+    def __init__(self, *, picture: bool) -> None:
+        self._picture = picture
+
+    def order(self, job: RemoteJob) -> dict[str, Any]:
+        transcode, plan = to_be_made(job)
+        demand_toolchain(transcode, plan, job, picture=self._picture)
+        expected = self._expected(plan, job)
+        digest = plan.digest()
+        there = keeping.intact(storage.generation(transcode), expected.manifest, plan=digest, parts=())
+        there = there or reusing.take_over(transcode, expected.manifest, plan=digest)
+        return {
+            "plan": plan.to_json(),
+            "number": self._number(job),
+            "qualities": _wanted(transcode, plan),
+            "critical": [r.name for r in plan.renditions if conf.current().is_critical(r.name)],
+            "manifest": serial.to_json(there) if there else None,
+        }
+
+    def expected(self, job: RemoteJob) -> list[Expected]:
+        return [self._expected(open_with_plan(job)[1], job)]
 
     def finish(self, job: RemoteJob, result: Any) -> None:
-        transcode, plan = _open(job)
+        transcode, plan = open_with_plan(job)
         if self._picture:
             _note_failed(transcode, plan, result)
         expected, generation = self._expected(plan, job), storage.generation(transcode)
@@ -125,7 +131,7 @@ class EncodedElsewhere(RemoteWork):
         if not self._picture or not about_media or job.attempt < job.max_attempts:
             return
         with contextlib.suppress(FileRefused):  # then there is nothing to start over
-            transcode, plan = _open(job)
+            transcode, plan = open_with_plan(job)
             toolchains.give_up_gpu(transcode, job.lease, plan, MediaError(failure.message))
 
     def _expected(self, plan: EncodePlan, job: RemoteJob) -> Expected:
@@ -136,18 +142,72 @@ class EncodedElsewhere(RemoteWork):
         return int(job.payload["chunk" if self._picture else "track"])
 
 
-def _open(job: RemoteJob) -> tuple[Transcode, EncodePlan]:
-    """The transcode with its plan, as long as files of it may be made: also those of one that has failed, which serve
-    the next. Raises FileRefused."""
+@contextlib.contextmanager
+def for_an_order() -> Iterator[None]:
+    """What cannot be made any more fails for good; what is not as it must be now is for the worker to report."""
+    try:
+        yield
+    except FileRefused as refusal:
+        raise PermanentFailure(str(refusal)) from None
+    except MediaError as problem:
+        raise FileRefused(str(problem)) from None
+
+
+def to_be_made(job: RemoteJob) -> tuple[Transcode, EncodePlan]:
+    with for_an_order():
+        return open_with_plan(job)
+
+
+def demand_toolchain(transcode: Transcode, plan: EncodePlan, job: RemoteJob, *, picture: bool) -> None:
+    """The job goes elsewhere if its worker lacks what the plan is bound to."""
+    pin = toolchains.pin_of(plan, picture=picture)
+    if not toolchains.has_pin(job.worker.capabilities, pin):
+        toolchains.go_elsewhere(transcode, job.lease, job.type, pin=pin, has=job.worker.capabilities)
+
+
+def source_of(video: Video) -> SourceFile:
+    keeping.tidy()
+    path = keeping.fetch_source(video)
+    if not path.is_file():
+        raise PermanentFailure(
+            f"The source is gone: there is no file {path}. Put it back; then retry the video."
+        )
+    size = path.stat().st_size
+    if size != video.source_bytes:
+        raise PermanentFailure(
+            f"The source has changed: {path} has {size:,} bytes, and had {video.source_bytes:,} when it was "
+            "uploaded. Put it back as it was; then retry the video."
+        )
+    return SourceFile(path, path.name, size, video.source_sha256)
+
+
+@contextlib.contextmanager
+def refusing() -> Iterator[None]:
+    """What would end an attempt only refuses a file: the worker says how the attempt ends."""
+    try:
+        yield
+    except (MediaError, PermanentFailure) as problem:
+        raise FileRefused(str(problem)) from None
+
+
+def open_transcode(job: RemoteJob) -> Transcode:
+    """As long as files of it may be made: also those of one that has failed, which serve the next. Raises
+    FileRefused."""
     found = Transcode.objects.select_related("video").filter(pk=job.payload["transcode_id"]).first()
     if found is None or found.files_removed_at is not None:
         raise FileRefused("The files of this generation were removed; there is nothing left to do.")
     if found.status in (TranscodeStatus.PUBLISHED, TranscodeStatus.RETIRED):
         raise FileRefused("This generation is published; its files do not change any more.")
-    plan = plan_of(found)
+    opened: Transcode = found
+    return opened
+
+
+def open_with_plan(job: RemoteJob) -> tuple[Transcode, EncodePlan]:
+    transcode = open_transcode(job)
+    plan = plan_of(transcode)
     if plan is None:
         raise FileRefused("The transcode has no plan that can be used here. Retranscode the video.")
-    return found, plan
+    return transcode, plan
 
 
 def _wanted(transcode: Transcode, plan: EncodePlan) -> list[str]:
@@ -182,7 +242,8 @@ def _note_failed(transcode: Transcode, plan: EncodePlan, result: Any) -> None:
 
 def _refuse_other_init(name: str, path: Path, generation: Path) -> None:
     """All chunks of a quality share one initialisation segment; two that differ cannot be played together."""
-    if name.endswith(f"/{INIT}") and keeping.read(generation / name) not in (None, path.read_bytes()):
+    there = generation / name
+    if name.endswith(f"/{INIT}") and there.exists() and there.read_bytes() != path.read_bytes():
         raise FileRefused(f"{name} differs from the one that other chunks of this plan have.")
 
 
@@ -202,10 +263,13 @@ def _with_what_is_there(expected: Expected, manifest: Manifest, generation: Path
     return before.with_part(manifest)
 
 
-def _send(kept: Depot, expected: Expected, manifest: Manifest, staged: Path, generation: Path) -> None:
+def _send(
+    kept: Depot, expected: Expected, manifest: Manifest, staged: Path, generation: Path, *, replaces: bool
+) -> None:
     """The files to the storage, then the manifest: too slow for the lock of the lease, so just before it is taken. A
     worker that loses the job at this moment has sent what the next one will: the plan decides about every byte."""
-    manifest = _with_what_is_there(expected, manifest, generation)
+    if not replaces:
+        manifest = _with_what_is_there(expected, manifest, generation)
     for file in manifest.files:
         if (staged / file.name).exists():
             kept.put(staged / file.name, generation / file.name)
@@ -213,9 +277,12 @@ def _send(kept: Depot, expected: Expected, manifest: Manifest, staged: Path, gen
     kept.put(generation / expected.address)
 
 
-def _commit(expected: Expected, manifest: Manifest, staged: Path, generation: Path) -> None:
+def _commit(
+    expected: Expected, manifest: Manifest, staged: Path, generation: Path, *, replaces: bool
+) -> None:
     """Move the files, then write the manifest: whatever happens in between, what counts is whole."""
-    manifest = _with_what_is_there(expected, manifest, generation)
+    if not replaces:
+        manifest = _with_what_is_there(expected, manifest, generation)
     for file in manifest.files:
         if (staged / file.name).exists():
             _move(file, staged, generation)

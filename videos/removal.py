@@ -8,7 +8,7 @@ from django.db.models.functions import Now
 
 from jobs import PermanentFailure, RetryLater, database, enqueue, lifecycle
 from jobs.models import Job
-from videos import conf, depot, storage
+from videos import conf, depot, keeping, storage
 from videos.models import Transcode, TranscodeStatus, Video
 
 REMOVABLE = (TranscodeStatus.RETIRED, TranscodeStatus.FAILED, TranscodeStatus.CANCELLED)
@@ -35,6 +35,15 @@ def plan_generation(transcode: Transcode, *, delay: timedelta) -> None:
 def plan_video(video_id: str, *, delay: timedelta) -> None:
     """Remove everything of a video whose record is deleted in this same transaction."""
     enqueue("videos.remove_files", video_id=video_id, delay=delay, unique_key=f"videos.remove:{video_id}")
+
+
+def remove(video_id: str, number: int | None = None) -> None:
+    """A generation that nobody needs any more, or all that is left of a purged video."""
+    if number is None:
+        remove_video(video_id)
+    else:
+        remove_generation(video_id, number)
+    keeping.tidy()
 
 
 def remove_generation(video_id: str, number: int) -> None:

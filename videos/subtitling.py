@@ -3,22 +3,28 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from jobs import PermanentFailure, database
+from jobs.fleet import finds_capabilities
+from jobs.lifecycle import Lease
 from jobs.lifecycle.leases import lock_leased
-from videos import conf, storage
+from videos import conf, storage, toolchains
+from videos.bench import Bench
 from videos.exceptions import UploadRefused
 from videos.media import recognition, subtitles, webvtt
-from videos.media.recognition import NoEngine
+from videos.media.recognition import NoEngine, Recogniser
 from videos.media.source import SourceInfo
 from videos.media.webvtt import BadSubtitles, Cue
 from videos.models import Subtitle, SubtitleSource, Video
 from videos.workbench import Workbench, clear_errors
 
 UNKNOWN = "und"
+TRANSCRIBE = "videos.transcribe"
+SPEECH = "speech"
 _LANGUAGE = re.compile(r"[A-Za-z]{2,8}(-[A-Za-z0-9]{1,8})*")
 
 
@@ -33,7 +39,7 @@ class Captions:
     @classmethod
     def of(cls, data: bytes, *, language: str, label: str = "") -> Captions:
         """Raises UploadRefused."""
-        if not _LANGUAGE.fullmatch(language) or len(language) > 20:
+        if not is_language(language):
             raise UploadRefused(f"{language!r} is no language; use a tag such as en or pt-BR.")
         return cls(language, label[:100], rewritten(data))
 
@@ -77,7 +83,7 @@ def text_tracks(info: SourceInfo) -> list[dict[str, Any]]:
     """The source's text tracks, as a transcode remembers them: one per language, the fullest first."""
     chosen: dict[str, dict[str, Any]] = {}
     for track in sorted(info.subtitles, key=lambda track: (track.forced, not track.default)):
-        language = track.language if _LANGUAGE.fullmatch(track.language) else UNKNOWN
+        language = track.language if is_language(track.language) else UNKNOWN
         chosen.setdefault(language, {"index": track.index, "language": language, "label": track.title})
     return list(chosen.values())
 
@@ -85,63 +91,121 @@ def text_tracks(info: SourceInfo) -> list[dict[str, Any]]:
 def extract(bench: Workbench) -> list[str]:
     """Store the text tracks of the source; returns their languages."""
     found = []
-    watch = bench.watch(total=len(bench.transcode.text_tracks), step="subtitles")
-    for number, track in enumerate(bench.transcode.text_tracks):
+    for track, cues in read_tracks(bench, bench.transcode.text_tracks, work=storage.workplace()):
+        if cues:
+            _store_under_lease(bench, cues, track["language"], track["label"], SubtitleSource.EMBEDDED)
+            found.append(track["language"])
+    return found
+
+
+def read_tracks(
+    bench: Bench, tracks: Sequence[dict[str, Any]], *, work: Path
+) -> Iterator[tuple[dict[str, Any], list[Cue]]]:
+    """Each text track with what is in it, on any worker."""
+    watch = bench.watch(total=len(tracks), step="subtitles")
+    for number, track in enumerate(tracks, start=1):
         with clear_errors(bench):
             cues = subtitles.extract_track(
                 bench.plan,
                 track["index"],
                 source=bench.source,
-                work=storage.workplace(),
+                work=work,
                 ffmpeg_binary=bench.ffmpeg,
                 stop=watch.stop,
             )
-        if cues:
-            _store(bench, cues, track["language"], track["label"], SubtitleSource.EMBEDDED)
-            found.append(track["language"])
-        watch.report(number + 1)
-    return found
+        yield track, cues
+        watch.report(number)
 
 
 def transcribe(bench: Workbench) -> dict[str, Any]:
     """Recognise what is said in the main sound track; says which engine did it, if there is one."""
-    settings = conf.current()
-    try:
-        engine = recognition.available(settings.transcriber, whisper_model=settings.whisper_model)
-    except NoEngine as error:
-        raise PermanentFailure(f"Speech cannot be recognised: {error}") from error
+    if not _engine():
+        let_others_listen(bench.job.lease, bench.job.type)
+    heard = listen(bench, work=storage.workplace())
+    if heard.cues:
+        _store_under_lease(bench, heard.cues, heard.language, "", SubtitleSource.RECOGNISED)
+    return heard.result
+
+
+@dataclass(frozen=True)
+class Speech:
+    cues: list[Cue]
+    language: str
+    result: dict[str, Any]
+    """What the job's record keeps."""
+
+
+def listen(bench: Bench, *, work: Path) -> Speech:
+    """What is said in the main sound track, on any worker."""
+    engine = _engine()
     track = next((track for track in bench.plan.audio if track.default), None)
     if engine is None or track is None or not engine.understands(track.language):
-        return {"engine": None}
+        return Speech([], UNKNOWN, {"engine": None})
     watch = bench.watch(total=float(bench.plan.duration), step="listening")
     with clear_errors(bench):
         heard = subtitles.recognise(
             bench.plan,
             track.number,
             source=bench.source,
-            work=storage.workplace(),
+            work=work,
             ffmpeg_binary=bench.ffmpeg,
             recogniser=engine,
             language=track.language,
             on_progress=watch.report,
             stop=watch.stop,
         )
-    if heard.cues:
-        said = (track.language, heard.language)
-        language = next((tag for tag in said if _LANGUAGE.fullmatch(tag)), UNKNOWN)
-        _store(bench, heard.cues, language, "", SubtitleSource.RECOGNISED)
-    return {"engine": engine.name, "cues": len(heard.cues)}
+    language = next((tag for tag in (track.language, heard.language) if is_language(tag)), UNKNOWN)
+    return Speech(
+        heard.cues, language, {"engine": engine.name, "cues": len(heard.cues), "language": language}
+    )
 
 
-def _store(bench: Workbench, cues: Iterable[Cue], language: str, label: str, source: SubtitleSource) -> None:
-    """Bound to the lease. What somebody has uploaded is never replaced."""
+def _engine() -> Recogniser | None:
+    settings = conf.current()
+    try:
+        return recognition.available(settings.transcriber, whisper_model=settings.whisper_model)
+    except NoEngine as error:
+        raise PermanentFailure(f"Speech cannot be recognised: {error}") from error
+
+
+@finds_capabilities
+def advertise(job_types: Collection[str]) -> Collection[str]:
+    """Whether a worker of this process has an engine that listens."""
+    settings = conf.current()
+    if TRANSCRIBE not in job_types:
+        return ()
+    try:
+        engine = recognition.available(settings.transcriber, whisper_model=settings.whisper_model)
+    except NoEngine:
+        return ()
+    return [SPEECH] if engine else ()
+
+
+def let_others_listen(lease: Lease, type_name: str) -> None:
+    """For a worker without an engine: the job is put off, if somebody else has one."""
+    if toolchains.somebody_can(SPEECH, type_name, beside=lease.worker_id):
+        toolchains.put_off(lease, "This is for a worker that recognises speech.")
+
+
+def is_language(tag: object) -> bool:
+    return isinstance(tag, str) and len(tag) <= 20 and bool(_LANGUAGE.fullmatch(tag))
+
+
+def _store_under_lease(
+    bench: Workbench, cues: Iterable[Cue], language: str, label: str, source: SubtitleSource
+) -> None:
     with database.atomic():
         lock_leased(bench.job.lease)
-        own = Subtitle.objects.filter(video=bench.transcode.video, language=language)
-        if own.filter(source=SubtitleSource.UPLOADED).exists():
-            return
-        Subtitle.objects.update_or_create(
-            video=bench.transcode.video,
-            language=language,
-            defaults={"label": label[:100], "source": source, "webvtt": webvtt.write_webvtt(cues)},
-        )
+        store(bench.transcode.video, cues, language, label, source)
+
+
+def store(video: Video, cues: Iterable[Cue], language: str, label: str, source: SubtitleSource) -> None:
+    """What somebody has uploaded is never replaced."""
+    own = Subtitle.objects.filter(video=video, language=language)
+    if own.filter(source=SubtitleSource.UPLOADED).exists():
+        return
+    Subtitle.objects.update_or_create(
+        video=video,
+        language=language,
+        defaults={"label": label[:100], "source": source, "webvtt": webvtt.write_webvtt(cues)},
+    )

@@ -55,13 +55,6 @@ class Toolchain:
     working: dict[str, Trial]
     """Encoders on a GPU that have been seen to work, best first."""
 
-    @property
-    def best(self) -> str:
-        return next(iter(self.working), SOFTWARE)
-
-    def has(self, encoder: str) -> bool:
-        return encoder == SOFTWARE or encoder in self.working
-
     def pin(self, encoder: str) -> str:
         """What a plan for this encoder is bound to."""
         return (
@@ -121,7 +114,7 @@ def correct_record(worker_id: str) -> None:
 
 def somebody_has(pin: str, type_name: str, *, beside: str = "") -> bool:
     """Whether a worker that is alive, enabled and stays could run such a job."""
-    return any(_capability(pin) in capabilities for capabilities in _who_runs(type_name, beside=beside))
+    return somebody_can(_capability(pin), type_name, beside=beside)
 
 
 def _who_runs(type_name: str, *, beside: str = "") -> Iterator[list[str]]:
@@ -134,6 +127,11 @@ def _who_runs(type_name: str, *, beside: str = "") -> Iterator[list[str]]:
             yield capabilities
 
 
+def somebody_can(capability: str, type_name: str, *, beside: str = "") -> bool:
+    """Whether a worker that is alive, enabled and stays has this capability and handles this type."""
+    return any(capability in capabilities for capabilities in _who_runs(type_name, beside=beside))
+
+
 def _builds(capabilities: Collection[str]) -> list[str]:
     """The builds of ffmpeg among them, without those that are bound to an encoder of a GPU."""
     prefix = _capability("")
@@ -144,19 +142,33 @@ def _builds(capabilities: Collection[str]) -> list[str]:
 # -- one job ---------------------------------------------------------------------------------------------------------
 
 
-def choose(transcode: Transcode) -> str:
-    """The encoder of a new plan: the one the generation was begun for, if it works here, else the best."""
+def choose(transcode: Transcode, has: Collection[str]) -> tuple[str, str]:
+    """The encoder of a new plan, and what the plan is bound to. `has`: the capabilities of the worker that has looked
+    at the source.
+
+    The encoder that the generation was begun for, if that worker has it, else the best it has, with its own toolchain;
+    unless only others encode, and with another one. RetryLater when nobody does.
+    """
+    pins = {name: pin for name in conf.current().preferred_encoders if (pin := _pin_in(has, name))}
+    own = next(iter(_builds(has)), "")
     asked = transcode.encoder
-    return asked if asked and here().has(asked) else here().best
-
-
-def pin_for(encoder: str) -> str:
-    """What a new plan is bound to: this process's toolchain; unless only others encode, and with another one."""
-    own = here().pin(encoder)
+    encoder = asked if asked == SOFTWARE or asked in pins else next(iter(pins), SOFTWARE)
     if encoder != SOFTWARE:
-        return own
-    offered = Counter(build for has in _who_runs(pipeline.ENCODE) for build in _builds(has))
-    return own if own in offered or not offered else min(offered, key=lambda pin: (-offered[pin], pin))
+        return encoder, pins[encoder]
+    offered = Counter(build for others in _who_runs(pipeline.ENCODE) for build in _builds(others))
+    if own and (own in offered or not offered):
+        return SOFTWARE, own
+    if not offered:
+        raise RetryLater(timedelta(seconds=LONGEST_WAIT), "No worker that encodes is there.", counted=False)
+    return SOFTWARE, min(offered, key=lambda pin: (-offered[pin], pin))
+
+
+def _pin_in(capabilities: Collection[str], encoder: str) -> str:
+    """What a plan for this encoder of a GPU would be bound to, on a worker with these capabilities."""
+    found = sorted(
+        name for name in capabilities if name.startswith(_capability("")) and f" {encoder}-" in name
+    )
+    return found[0].removeprefix(_capability("")) if found else ""
 
 
 def pin_of(plan: EncodePlan, *, picture: bool) -> str:
@@ -181,7 +193,7 @@ def go_elsewhere(
     """For a job whose worker lacks the pin: later, if somebody else has it, else the generation is started over, by
     what the workers have that there are now. `has`: the worker's capabilities."""
     if somebody_has(pin, type_name, beside=lease.worker_id) or not _builds(has):
-        _put_off(lease, f"This is for a worker with {pin}.")
+        put_off(lease, f"This is for a worker with {pin}.")
     generations.start_over(
         transcode, lease=lease, reason=f"No worker has {pin} any more; started over with another."
     )
@@ -197,7 +209,7 @@ def give_up_gpu(transcode: Transcode, lease: Lease, plan: EncodePlan, error: Med
         raise LeaseLost(lease.job_id)
 
 
-def _put_off(lease: Lease, reason: str) -> NoReturn:
+def put_off(lease: Lease, reason: str) -> NoReturn:
     """Try again later, elsewhere; the longer, the more often it was claimed."""
     longest = min(LONGEST_WAIT, FIRST_WAIT * 2 ** (min(lease.token, 10) - 1))
     raise RetryLater(timedelta(seconds=longest * random.uniform(0.5, 1)), reason, counted=False)

@@ -19,6 +19,8 @@ _CLAIM_SHARE = 0.3
 _BATCH = 50
 _CLAIMS = 10
 _START_UP = 60
+_PATIENCE = 600
+_STOP_SECONDS = 2
 LOCAL = PIPELINE.given(split="local")
 FAR = PIPELINE.given(split="far")
 """One worker for encodes and sound, here or over HTTP; beside it a local one for all the rest."""
@@ -42,6 +44,27 @@ def same_video(bench: Bench) -> list[Finding]:
             f"{median(walls['far']):.1f} s : {median(walls['local']):.1f} s = {ratio:.2f} ×",
             ratio <= _WALL_FACTOR,
             **walls,
+        )
+    ]
+
+
+def cancelled(bench: Bench) -> list[Finding]:
+    """From the moment when a chunk is cancelled until the ffmpeg that encodes it, over there, is gone."""
+    effort = bench.effort.video
+    source = clips.film(bench.folder, height=effort.height, seconds=effort.seconds)
+    seconds: list[float] = []
+    for _ in range(effort.rounds):
+        with working(bench, FAR) as (driver, _workers):
+            driver.extra("upload", str(source))
+            seconds.append(float(driver.extra("cancel_far_chunk", 5, _PATIENCE)))
+        bench.say(f"ffmpeg was gone after {seconds[-1]:.2f} s")
+    return [
+        judged(
+            "remote: ffmpeg of a remote worker is gone after cancel",
+            f"≤ {_STOP_SECONDS:g} s",
+            f"{max(seconds):.2f} s at most, of {len(seconds)}",
+            max(seconds) <= _STOP_SECONDS,
+            seconds=seconds,
         )
     ]
 

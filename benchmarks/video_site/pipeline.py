@@ -7,6 +7,7 @@ import shutil
 import sys
 import time
 from collections import Counter
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +23,7 @@ from django.db import connection  # noqa: E402
 from benchmarks.subject import Options  # noqa: E402
 from benchmarks.video_site import stopwatch  # noqa: E402
 from benchmarks.web import WebServer  # noqa: E402
-from jobs import worker_keys  # noqa: E402
+from jobs import lifecycle, worker_keys  # noqa: E402
 from jobs.models import Attempt, Job, Worker, WorkerKind  # noqa: E402
 from videos import intake, storage  # noqa: E402
 from videos.models import Channel, Transcode, Video  # noqa: E402
@@ -31,6 +32,17 @@ ADOPTER = Path(__file__).resolve().parent.parent / "video" / "adopter.py"
 ENCODE = "videos.encode"
 FAR_TYPES = f"{ENCODE},videos.audio"
 _LOOK = 0.05
+
+
+def _at_work_in(folder: str) -> list[int]:
+    """The processes that work in (or below) a folder of this name."""
+    found = []
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit():
+            with suppress(OSError):
+                if folder in (entry / "cwd").readlink().parts:
+                    found.append(int(entry.name))
+    return found
 
 
 class Pipeline:
@@ -117,6 +129,22 @@ class Pipeline:
                 return int(pid)
             time.sleep(_LOOK)
         raise TimeoutError(f"no worker was found in the middle of a chunk within {timeout:g} s")
+
+    def cancel_far_chunk(self, percent: float, timeout: float) -> float:
+        """Cancel a chunk of the far worker at so many percent; the seconds until its ffmpeg is gone."""
+        running = Job.objects.leased().filter(type=ENCODE, worker__name="far", progress_percent__gte=percent)
+        deadline = time.monotonic() + timeout
+        while time.monotonic() < deadline:
+            job = running.first()
+            pids = _at_work_in(f"{job.pk}-{job.lease_token}") if job else []
+            if job and pids:
+                lifecycle.cancel([job.pk], reason="measured")
+                began = time.monotonic()
+                while any(Path(f"/proc/{pid}").exists() for pid in pids):
+                    time.sleep(0.005)
+                return time.monotonic() - began
+            time.sleep(_LOOK)
+        raise TimeoutError(f"the far worker was not in the middle of a chunk within {timeout:g} s")
 
     def folder(self, video: str) -> str:
         return str(storage.generation(Transcode.objects.get(video_id=video)))

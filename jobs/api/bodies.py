@@ -49,6 +49,10 @@ class Bounded:
         self._declared = request.META.get("CONTENT_LENGTH") or "0"
         self._limit = limit
 
+    def seekable(self) -> bool:
+        """Django 6.1 asks, to measure what can be rewound. This is measured by read()."""
+        return False
+
     def read(self, size: int = -1) -> bytes:
         too_large = Refusal(413, "too_large", f"The body may have {self._limit:,} bytes.")
         if len(self._declared) > 18 or int(self._declared) > self._limit:

@@ -10,21 +10,25 @@ from typing import Annotated, Any
 from django.http import HttpRequest, HttpResponseBase
 from ninja import Header, Path, Router
 
-from jobs import conf, remote_files, remote_jobs
+from jobs import conf, remote_files, remote_jobs, staging
 from jobs.api import schemas
 from jobs.api.authentication import WORKER
+from jobs.api.bodies import json_body
 from jobs.api.errors import NOT_FOUND, Refusal, refusals
-from jobs.api.worker import KEY, LEASE, JobId, WorkerRequest, lease_of, lost
+from jobs.api.worker import KEY, LEASE, SMALL, JobId, WorkerRequest, lease_of, lost
 from jobs.archives import TooLarge
 from jobs.exceptions import LeaseLost
 from jobs.file_responses import respond
-from jobs.remote_work import FileRefused, RemoteJob
+from jobs.remote_work import FileRefused, RemoteJob, SourceFile
 
 router = Router(tags=["worker"], auth=WORKER)
 
 _FILE = (411, 413, 422, 507)
 _LENGTH = re.compile(r"[0-9]{1,18}")
 _BYTES = {"schema": {"type": "string", "format": "binary"}}
+_GIVES_BYTES: dict[str, Any] = {
+    "responses": {status: {"content": {"application/octet-stream": _BYTES}} for status in (200, 206)}
+}
 
 Token = Annotated[
     int,
@@ -61,36 +65,62 @@ def order(request: WorkerRequest, job_id: JobId, token: Token) -> schemas.JobOrd
 @router.get(
     "jobs/{job_id}/source",
     response={(200, 206, 304): None, **refusals(*KEY, *LEASE, 416, 422)},
-    openapi_extra={
-        "responses": {
-            200: {"content": {"application/octet-stream": _BYTES}},
-            206: {"content": {"application/octet-stream": _BYTES}},
-        }
-    },
+    openapi_extra=_GIVES_BYTES,
     summary="Fetch the source of a job",
 )
 def source(request: WorkerRequest, job_id: JobId, token: Token) -> HttpResponseBase:
     """The file that the job reads, or a part of it (Range, If-Range). Its ETag is its SHA-256. 404 if it reads none."""
     with _held(request, job_id, token) as job:
-        found = remote_jobs.give_source(job)
-        if found is None:
-            raise NOT_FOUND
-        try:
-            file = found.path.open("rb")
-        except OSError:
-            raise Refusal(404, "no_source", "The source of this job is gone.") from None
-        answer = respond(
-            request,
-            file,
-            size=found.bytes,
-            tag=f'"{found.sha256}"',
-            changed=found.path.stat().st_mtime,
-            content_type="application/octet-stream",
-        )
-        if answer.status_code == 416:
-            whole = {"Content-Range": answer["Content-Range"]}
-            raise Refusal(416, "bad_range", f"The source has {found.bytes:,} bytes.", headers=whole)
-        return answer
+        return _give(request, remote_jobs.give_source(job))
+
+
+@router.get(
+    "jobs/{job_id}/files/{path:name}",
+    response={(200, 206, 304): None, **refusals(*KEY, *LEASE, 416, 422)},
+    openapi_extra=_GIVES_BYTES,
+    summary="Fetch a file that a job reads",
+)
+def fetch_file(request: WorkerRequest, job_id: JobId, name: Name, token: Token) -> HttpResponseBase:
+    """A file besides the source that the job's type lets it read, as the source is given. 404 for any other name."""
+    with _held(request, job_id, token) as job:
+        return _give(request, remote_jobs.give_input(job, staging.check_name(name)))
+
+
+def _give(request: HttpRequest, found: SourceFile | None) -> HttpResponseBase:
+    if found is None:
+        raise NOT_FOUND
+    try:
+        file = found.path.open("rb")
+    except OSError:
+        raise Refusal(404, "no_source", f"{found.name} is gone.") from None
+    answer = respond(
+        request,
+        file,
+        size=found.bytes,
+        tag=f'"{found.sha256}"',
+        changed=found.path.stat().st_mtime,
+        content_type="application/octet-stream",
+    )
+    if answer.status_code == 416:
+        whole = {"Content-Range": answer["Content-Range"]}
+        raise Refusal(416, "bad_range", f"{found.name} has {found.bytes:,} bytes.", headers=whole)
+    return answer
+
+
+@router.post(
+    "jobs/{job_id}/proceed",
+    response={200: schemas.Proceeded, **refusals(*KEY, *LEASE, 413, 415, 422)},
+    summary="Let the site do its part",
+)
+@json_body(SMALL)
+def proceed(request: WorkerRequest, job_id: JobId, body: schemas.Report) -> schemas.Proceeded:
+    """A few seconds of what only the site can do for this job, such as checking all that is to be published.
+
+    Asked again until it is done; a job whose type has no such part is done at once.
+    """
+    with _held(request, job_id, body.token) as job:
+        share = remote_jobs.proceed(job)
+        return schemas.Proceeded(done=share >= 1, percent=min(100.0, max(0.0, 100 * share)))
 
 
 @router.put(

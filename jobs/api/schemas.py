@@ -269,6 +269,15 @@ class JobOrder(BaseModel):
         )
 
 
+class Proceeded(BaseModel):
+    done: bool
+    percent: float = Field(description="of the site's part")
+
+
+class Emptiness(BaseModel):
+    empty: bool = Field(description="nothing that this worker could run is pending, due or running anywhere")
+
+
 class StoredFile(BaseModel):
     name: str
     bytes: int

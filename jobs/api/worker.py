@@ -8,7 +8,7 @@ from typing import Annotated
 from django.http import HttpRequest
 from ninja import Header, Path, Router, Status
 
-from jobs import conf, health, lifecycle, remote, remote_claims, remote_jobs
+from jobs import conf, health, lifecycle, overview, remote, remote_claims, remote_jobs
 from jobs.api import schemas
 from jobs.api.authentication import WORKER, AdminSecret
 from jobs.api.bodies import KIB, json_body
@@ -99,6 +99,17 @@ def claim(
     return schemas.ClaimAnswer(
         jobs=[schemas.ClaimedJob.of(job) for job in jobs], lease_seconds=_lease_seconds()
     )
+
+
+@router.get(
+    "empty",
+    auth=WORKER,
+    response={200: schemas.Emptiness, **refusals(*KEY)},
+    summary="Is there nothing left to do",
+)
+def show_emptiness(request: WorkerRequest) -> schemas.Emptiness:
+    """For a worker that is to end when everything is done: of the types that it may claim, none has a job left."""
+    return schemas.Emptiness(empty=overview.is_empty(remote.offered(request.auth.job_types)))
 
 
 @router.post(

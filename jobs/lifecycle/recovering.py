@@ -7,11 +7,12 @@ from collections.abc import Callable, Iterable
 from django.db.models import F
 
 from jobs import conf, database, orchestrator, wakeup
+from jobs.alerts.wording import ABOUT_ALERTS
 from jobs.exceptions import WorkerLost
 from jobs.lifecycle.finishing import NO_LEASE, close_attempts
 from jobs.lifecycle.leases import FailureReport, LockedJob, lock
 from jobs.models import Event, Job, Kind, Outcome, Status
-from jobs.signals import Transition, announce
+from jobs.signals import Transition, announce, raise_alarm
 
 BATCH = 500
 
@@ -57,7 +58,15 @@ def _recover(ids: Iterable[str], is_gone: Callable[[LockedJob], bool], reason: s
         orchestrator.advance([row.id for row in spent if row.has_dependants])
         if rows:
             wakeup.on_commit(min(row.priority for row in rows))
+            _tell(rows, reason)
     return [row.id for row in rows]
+
+
+def _tell(rows: list[LockedJob], reason: str) -> None:
+    others = [row for row in rows if row.type != ABOUT_ALERTS]
+    if others:
+        first = others[0]
+        raise_alarm("stale_job_recovered", count=len(others), reason=reason, job=first.id, type=first.type)
 
 
 def _end(rows: list[LockedJob], status: Status, reason: str) -> None:

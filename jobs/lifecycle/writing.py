@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, NamedTuple
 
-from jobs import database, prepared, wakeup
+from jobs import database, prepared, tracing, wakeup
 from jobs.wakeup.postgres import HINT_SQL
 
 _COPIED_AT_ONCE = 500
@@ -47,6 +47,11 @@ class Draft(NamedTuple):
 
 def write(terms: Terms, drafts: Sequence[Draft]) -> int:
     """In the caller's transaction; returns how many rows were written. Wake-ups go out when it commits."""
+    with tracing.enqueueing(terms.type, terms.correlation_id or drafts[0].id, len(drafts)):
+        return _write(terms, drafts)
+
+
+def _write(terms: Terms, drafts: Sequence[Draft]) -> int:
     if not database.is_postgres():
         written = _write_sqlite(terms, drafts)
     elif len(drafts) == 1:

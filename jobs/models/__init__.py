@@ -1,5 +1,6 @@
 """The tables of the queue."""
 
+from jobs.models.alert import AlertKind, FailurePattern
 from jobs.models.attempt import Attempt, Outcome
 from jobs.models.breaker import Breaker, BreakerProbe
 from jobs.models.claim_answer import ClaimAnswer
@@ -9,7 +10,7 @@ from jobs.models.job import ACTIVE, DERIVED_STATES, FINISHED, Job, Status
 from jobs.models.job_type_state import JobTypeState
 from jobs.models.rate_window import RateWindow
 from jobs.models.schedule import Firing, Schedule
-from jobs.models.statistics import CountingMark, Minute
+from jobs.models.statistics import CountingMark, Minute, RunTotal
 from jobs.models.submission_window import SubmissionWindow
 from jobs.models.worker import Worker, WorkerKind, WorkerStatus
 from jobs.models.worker_key import WorkerKey
@@ -19,6 +20,7 @@ __all__ = [
     "ACTIVE",
     "DERIVED_STATES",
     "FINISHED",
+    "AlertKind",
     "Attempt",
     "Breaker",
     "BreakerProbe",
@@ -26,6 +28,7 @@ __all__ = [
     "CountingMark",
     "Dashboard",
     "Event",
+    "FailurePattern",
     "Firing",
     "Job",
     "JobTypeState",
@@ -34,6 +37,7 @@ __all__ = [
     "Outcome",
     "Prerequisite",
     "RateWindow",
+    "RunTotal",
     "Schedule",
     "Status",
     "SubmissionWindow",

@@ -11,8 +11,7 @@ from jobs import registry
 from jobs.worker.options import Options
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> argparse._MutuallyExclusiveGroup:
-    """Returns the group of those that say when to end."""
+def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--types", type=names, metavar="A,B", help="handle only these job types")
     parser.add_argument("--exclude-types", type=names, default=[], metavar="A,B", help="handle all but these")
     parser.add_argument("--concurrency", type=positive, default=8, help="jobs at a time per process (8)")
@@ -22,7 +21,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> argparse._MutuallyExclusiv
     until = parser.add_mutually_exclusive_group()
     until.add_argument("--once", action="store_true", help="run one job, if there is one, and exit")
     until.add_argument("--drain", action="store_true", help="exit when there is nothing left to claim")
-    return until
+    until.add_argument(
+        "--until-empty",
+        action="store_true",
+        help="exit when nothing is pending, due or running, by this worker or any other",
+    )
 
 
 def options_of(given: Mapping[str, Any]) -> Options:
@@ -34,7 +37,7 @@ def options_of(given: Mapping[str, Any]) -> Options:
         capabilities=given["capabilities"],
         once=given["once"],
         drain=given["drain"],
-        until_empty=given.get("until_empty", False),
+        until_empty=given["until_empty"],
     )
 
 

@@ -79,8 +79,9 @@ def _run(orders_fd: int, reports_fd: int) -> None:
     message = json.loads(orders.readline())
     django.setup()
 
-    from jobs import database
+    from jobs import database, tracing
     from jobs.lifecycle.running import ProgressReport
+    from jobs.logs import log_context
     from jobs.worker.context import JobContext
     from jobs.worker.handling import run_handler
     from jobs.worker.isolation import job_from_json, outcome_to_json, send
@@ -112,9 +113,11 @@ def _run(orders_fd: int, reports_fd: int) -> None:
 
     threading.Thread(target=obey, daemon=True).start()
     pid = os.getpid()
-    outcome = run_handler(context)
+    with log_context(**message["log"]), tracing.continuing(message["trace"]):
+        outcome = run_handler(context)
     if os.getpid() != pid:
         os._exit(0)  # the handler forked, and this is the child
+    tracing.flush()
     for stream in (sys.stdout, sys.stderr):
         with contextlib.suppress(Exception):
             stream.flush()

@@ -14,6 +14,8 @@ from jobs.exceptions import WorkerRefused
 
 APPS_VARIABLE = "SPROCKET_APPS"
 """Apps with further job types; in the environment, since the child processes of isolated jobs need them too."""
+LOG_FORMATS = ("line", "json")
+LOG_FORMAT_VARIABLE = "LOG_FORMAT"
 
 EPILOG = """\
 An administrator of the site adds a worker in the admin (Workers) and issues a key, which is shown once.
@@ -25,6 +27,8 @@ examples:
                                   registers by itself; the key is kept in --folder and used from then on
   sprocket-worker --server https://example.org/api --app mysite.pictures
                                   also the job types of your own app (its job_types.py; it must be importable)
+
+LOG_FORMAT=json writes each log line as a JSON object, with the job, its type, its correlation id and the worker.
 
 The types must be declared with remote= on the site and be installed here, in the same version.
 
@@ -42,6 +46,8 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
 
     if not find_spec("httpx"):
         _end(2, NEEDS_HTTPX)
+    if (chosen := os.environ.get(LOG_FORMAT_VARIABLE, "line")) not in LOG_FORMATS:
+        _end(2, f"{LOG_FORMAT_VARIABLE} is {' or '.join(LOG_FORMATS)}, not {chosen!r}.")
     _set_up(_apps_in(arguments))
 
     from jobs.worker.arguments import options_of, show_log, unknown_type

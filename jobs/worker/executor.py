@@ -10,12 +10,12 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from django.db import connections
 
-from jobs import registry
+from jobs import registry, tracing
 from jobs.exceptions import JobTimeout
 from jobs.lifecycle.leases import ClaimedJob, FailureReport, Lease
 from jobs.lifecycle.running import ProgressReport
@@ -63,7 +63,6 @@ class Executor:
         on_progress: Callable[[ProgressReport], None],
         on_outcome: Callable[[Outcome], None],
         on_free_slot: Callable[[], None],
-        worker_name: str = "",
         site_of: Callable[[JobContext], Site | None] = lambda context: None,
     ) -> None:
         self.concurrency = concurrency
@@ -71,7 +70,8 @@ class Executor:
         self._on_progress = on_progress
         self._on_outcome = on_outcome
         self._on_free_slot = on_free_slot
-        self.worker_name = worker_name
+        self.worker_name = ""
+        """Known once the worker is known to the queue."""
         self._site_of = site_of
         self._queue: queue.SimpleQueue[Run] = queue.SimpleQueue()
         self._runs: dict[Lease, Run] = {}
@@ -170,12 +170,7 @@ class Executor:
         if run.context.stop_reason and run.context.stop_reason != DRAINING:
             self._finish(run, None)
             return
-        with log_context(
-            job_id=claimed.lease.job_id,
-            job_type=claimed.type,
-            correlation_id=claimed.correlation_id,
-            worker=self.worker_name,
-        ):
+        with log_context(**self._log_fields(run)), tracing.running(claimed) as span:
             try:
                 if run.isolated:
                     outcome = isolation.run_in_child(run.context)
@@ -186,16 +181,28 @@ class Executor:
                         run.thread = threading.get_ident()
                     outcome = run_handler(run.context)
                     if os.getpid() != self._pid:
-                        os._exit(
-                            0
-                        )  # the handler forked, and this is the child: it has no business in the queue
+                        os._exit(0)  # the handler forked: this is its child, which has no business here
                     with run.lock:
                         run.thread = None
             finally:
                 if run.context.site is not None:
                     run.context.site.close()
+            tracing.note_end(span, outcome.failure if outcome else None)
             self._finish(run, outcome)
             forget_connections()
+
+    def _log_fields(self, run: Run) -> dict[str, str]:
+        return {
+            "job_id": run.claimed.lease.job_id,
+            "job_type": run.claimed.type,
+            "correlation_id": run.claimed.correlation_id,
+            "worker": self.worker_name,
+        }
+
+    def _hand_over(self, run: Run, outcome: Outcome) -> None:
+        if outcome.failure is not None:
+            outcome = replace(outcome, log_fields=self._log_fields(run))
+        self._on_outcome(outcome)
 
     def _finish(self, run: Run, outcome: Outcome | None) -> None:
         """First the outcome, then the slot: a worker without running jobs has nothing left to report."""
@@ -206,7 +213,7 @@ class Executor:
             if outcome is None:
                 self._given_up.add(run.claimed.lease)
             else:
-                self._on_outcome(outcome)
+                self._hand_over(run, outcome)
         self._runs.pop(run.claimed.lease, None)
         self._on_free_slot()
 
@@ -293,7 +300,7 @@ class Executor:
                     ctypes.c_ulong(run.thread), ctypes.py_object(JobTimeout)
                 )
         if reason == TIMEOUT:
-            self._on_outcome(Outcome(run.claimed.lease, failure=timeout_failure(run.claimed.type)))
+            self._hand_over(run, Outcome(run.claimed.lease, failure=timeout_failure(run.claimed.type)))
         self._runs.pop(run.claimed.lease, None)
         self._on_free_slot()
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import inspect
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -33,6 +33,8 @@ class Outcome:
     result: Any = None
     failure: FailureReport | None = None
     released: bool = False
+    log_fields: Mapping[str, str] | None = None
+    """Of a failure: what the line about it says of the job."""
 
 
 class ReportedFailure(Exception):

@@ -18,6 +18,7 @@ from dataclasses import asdict
 from datetime import timedelta
 from typing import IO, Any
 
+from jobs import logs, tracing
 from jobs.lifecycle.leases import ClaimedJob, FailureReport, Lease
 from jobs.worker.context import DRAINING, TIMEOUT, JobContext
 from jobs.worker.handling import Outcome
@@ -122,7 +123,12 @@ def send(pipe: IO[str], message: dict[str, Any]) -> None:
 
 def job_to_json(context: JobContext) -> dict[str, Any]:
     site = context.site
-    return {"job": asdict(context._claimed), "site": None if site is None else site.to_json()}
+    return {
+        "job": asdict(context._claimed),
+        "site": None if site is None else site.to_json(),
+        "log": logs.current_fields(),
+        "trace": tracing.carried(),
+    }
 
 
 def job_from_json(message: dict[str, Any]) -> ClaimedJob:

@@ -58,7 +58,6 @@ class WorkerLoop:
             on_progress=self._reporter.progress,
             on_outcome=self._reporter.outcome,
             on_free_slot=self._bell.ring,
-            worker_name=options.name or "",
             site_of=self._transport.site_of,
         )
 
@@ -80,6 +79,7 @@ class WorkerLoop:
 
     def _work(self) -> None:
         self._executor.lease_seconds = self._transport.lease_seconds
+        self._executor.worker_name = self._transport.name
         self._pulse = Pulse(
             self._transport,
             self._executor,

@@ -14,6 +14,7 @@ from collections.abc import Callable
 from jobs.exceptions import LeaseLost, WorkerDismissed
 from jobs.lifecycle.leases import FailureReport, Lease
 from jobs.lifecycle.running import ProgressReport
+from jobs.logs import log_context
 from jobs.worker.handling import Outcome
 from jobs.worker.patience import Backoff
 from jobs.worker.transport import Transport
@@ -173,13 +174,14 @@ class Reporter:
             assert outcome.failure is not None
             try:
                 status = self._transport.fail(outcome.lease, outcome.failure)
-                log.warning(
-                    "job %s: %s: %.500s → %s",
-                    outcome.lease.job_id,
-                    outcome.failure.type,
-                    outcome.failure.message,
-                    status,
-                )
+                with log_context(**(outcome.log_fields or {})):
+                    log.warning(
+                        "job %s: %s: %.500s → %s",
+                        outcome.lease.job_id,
+                        outcome.failure.type,
+                        outcome.failure.message,
+                        status,
+                    )
             except LeaseLost:
                 self._lost(outcome.lease)
             self.failed += 1

@@ -15,7 +15,7 @@ from urllib.parse import quote
 
 from jobs.exceptions import JobsError, RetryLater
 from jobs.worker.context import JobContext
-from jobs.worker.over_http.connection import Access, Refused
+from jobs.worker.over_http.connection import Access, Refused, Unreachable
 from jobs.worker.over_http.transfers import Cancelled, JobRequests, persist, watch
 from jobs.worker.source_cache import HeldSource, SourceCache, SourceFile
 
@@ -31,6 +31,13 @@ class FileRefusedByServer(JobsError):
     def __init__(self, name: str, detail: str) -> None:
         super().__init__(f"{name}: {detail}")
         self.name = name
+
+
+class NotGiven(JobsError):
+    """The server does not give this file to the job."""
+
+    def __init__(self, name: str, detail: str) -> None:
+        super().__init__(f"{name}: {detail}")
 
 
 class Site:
@@ -116,6 +123,48 @@ class Site:
             raise FileRefusedByServer(name, refusal.detail) from None
         if answer.get("sha256") != sha256:
             raise FileRefusedByServer(name, "the server confirms another checksum than was sent")
+
+    def fetch(self, name: str) -> Path:
+        """A file of the site besides the source that the job's type lets it read; in the folder, under its name."""
+        path = self.folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        watch(self._job, lambda cancelled: self._fetch(name, path, cancelled), step=f"fetching {name}")
+        return path
+
+    def _fetch(self, name: str, path: Path, cancelled: threading.Event) -> None:
+        def get() -> None:
+            digest = hashlib.sha256()
+            with self._requests.stream(f"files/{quote(name)}") as response, path.open("wb") as file:
+                for chunk in response.iter_bytes(_CHUNK):
+                    if cancelled.is_set():
+                        raise Cancelled
+                    digest.update(chunk)
+                    file.write(chunk)
+            if response.headers.get("ETag") != f'"{digest.hexdigest()}"':
+                raise Unreachable(f"{name} has arrived with another checksum")
+
+        try:
+            persist(cancelled, get, self._complain)
+        except Refused as refusal:
+            raise NotGiven(name, refusal.detail) from None
+
+    def wait_for_its_part(self, step: str) -> None:
+        """Until the site has done what only it can do for this job, a few seconds of work at a request."""
+        body: dict[str, object] = {"token": self._job.lease.token}
+        while True:
+            answer = watch(
+                self._job,
+                lambda cancelled: persist(
+                    cancelled, lambda: self._requests.post("proceed", body), self._complain
+                ),
+                step=step,
+            )
+            if answer.get("done") is True:
+                return
+            percent = answer.get("percent")
+            self._job.progress(
+                percent if isinstance(percent, float) and 0 <= percent <= 100 else 0, step=step
+            )
 
     def _complain(self, problem: str) -> None:
         log.warning(

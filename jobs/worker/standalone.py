@@ -6,7 +6,7 @@ import os
 import secrets
 from importlib.util import find_spec
 
-from jobs.worker.console import APPS_VARIABLE
+from jobs.worker.console import APPS_VARIABLE, LOG_FORMAT_VARIABLE
 from jobs.worker.over_http.folder import default_folder
 
 _NEEDED_BY_VIDEOS = ("av", "imageio_ffmpeg")
@@ -28,5 +28,13 @@ INSTALLED_APPS = [
 ]
 MEDIA_ROOT = str(default_folder())
 """Nothing of the site is stored here; some settings have their defaults below it."""
+if os.environ.get(LOG_FORMAT_VARIABLE) == "json":
+    LOGGING = {
+        "version": 1,
+        "disable_existing_loggers": False,
+        "formatters": {"json": {"()": "jobs.logs.JSONFormatter"}},
+        "handlers": {"console": {"class": "logging.StreamHandler", "formatter": "json"}},
+        "root": {"handlers": ["console"]},
+    }
 JOBS = _from_environment("JOBS_")
 VIDEOS = _from_environment("VIDEOS_")

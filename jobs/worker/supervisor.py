@@ -17,6 +17,7 @@ from types import FrameType
 
 from django.db import connections
 
+from jobs import tracing
 from jobs.worker.loop import AT_ONCE, WorkerLoop
 from jobs.worker.options import Options
 
@@ -80,6 +81,7 @@ def _fork(options: Options) -> int:
     except Exception:
         log.exception("the worker process could not go on")
     finally:
+        tracing.flush()
         sys.stdout.flush()
         sys.stderr.flush()
         os._exit(code)

@@ -91,6 +91,14 @@ def take(page: Page, address: str, path: Path, *, act: str = "", whole: bool = F
         page.locator(".v-upload[data-state=refused]").wait_for()
         page.locator(".v-upload[data-state=accepted]").wait_for()
         page.wait_for_timeout(2000)
+    elif act == "key":
+        page.get_by_role("button", name="Issue a key").click()
+        page.locator("#new-key").wait_for()
+    elif act == "question":
+        page.locator("#action-toggle").check()
+        page.get_by_label("Action:").select_option("Cancel")
+        page.get_by_role("button", name="Go").click()
+        page.get_by_text("going to be cancelled").wait_for()
     page.screenshot(path=path, full_page=whole)
 
 
@@ -110,8 +118,10 @@ def pages_of(videos: dict[str, str], jobs: dict[str, str]) -> dict[str, tuple[st
         "job": (f"{job}/{jobs['running']}/change/", ""),
         "job-failed": (f"{job}/{jobs['failed']}/change/", ""),
         "job-planned": (f"{job}/{jobs['planned']}/change/", ""),
+        "jobs-question": (f"{job}/?status__exact=waiting", "question"),
         "workers": ("/admin/jobs/worker/", ""),
         "worker": (f"/admin/jobs/worker/{jobs['worker']}/change/", ""),
+        "worker-key": (f"/admin/jobs/worker/{jobs['far_worker']}/change/", "key"),
         "types": ("/admin/jobs/jobtypestate/", ""),
         "breakers": ("/admin/jobs/breaker/", ""),
         "schedules": ("/admin/jobs/schedule/", ""),
@@ -137,7 +147,7 @@ def pages_of(videos: dict[str, str], jobs: dict[str, str]) -> dict[str, tuple[st
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("folder", type=Path)
-    parser.add_argument("--only", default="", help="pages whose name contains this")
+    parser.add_argument("--only", nargs="+", default=[""], help="pages whose name contains one of these")
     parser.add_argument(
         "--whole", action="store_true", help="pages to their end, not as far as a window shows"
     )
@@ -162,7 +172,7 @@ def main() -> None:
                 context.add_cookies([{"name": name, "value": value, "url": site.url}])
                 page = context.new_page()
                 for title, (address, act) in pages.items():
-                    if options.only in title:
+                    if any(part in title for part in options.only):
                         picture = options.folder / f"{title}-{look}.png"
                         take(page, address, picture, act=act, whole=options.whole)
                 context.close()

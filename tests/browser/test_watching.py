@@ -75,6 +75,23 @@ def test_captions_show_and_are_text(open_page: OpenPage, film: str) -> None:
     expect(page.locator(".vp-captions")).to_have_text("")
 
 
+def test_on_a_phone_a_preview_does_not_cover_captions(open_page: OpenPage, film: str) -> None:
+    page = open_page(phone=True)
+    page.goto(film)
+    films.never_end(page)
+    page.get_by_role("button", name="Play").first.click()
+    page.keyboard.press("c")
+    words = page.locator(".vp-captions span").first
+    expect(words).to_be_visible()
+    page.keyboard.press("k")
+    page.locator(".vp-seekbar").hover()
+    expect(page.locator(".vp-preview-picture")).to_be_visible()
+    page.wait_for_function(
+        """() => document.querySelector(".vp-captions span").getBoundingClientRect().bottom
+            <= document.querySelector(".vp-preview").getBoundingClientRect().top"""
+    )
+
+
 def test_the_speed_is_chosen_and_kept_for_the_next_video(open_page: OpenPage, film: str) -> None:
     page = open_page()
     page.goto(film)

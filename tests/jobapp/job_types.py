@@ -3,6 +3,7 @@
 import asyncio
 import fcntl
 import json
+import logging
 import os
 import signal
 import time
@@ -222,6 +223,11 @@ def isolated(job: JobContext, log: str, gate: str) -> dict[str, Any]:
     wait_for_file(gate)
     child = job.add("work.record", {"log": log}, key="child")
     return {"child": child.id, "pid": os.getpid()}
+
+
+@job_type("work.isolated_talk", isolate=True)
+def isolated_talk(job: JobContext) -> None:
+    logging.getLogger("tests").warning("hello from %s", job.id)
 
 
 @job_type("work.isolated_obey", isolate=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import logging
 import os
 import shutil
 import subprocess
@@ -64,6 +65,16 @@ def isolated(job: JobContext, log: str) -> dict[str, Any]:
     note(log, job, folder=str(job.site.folder))
     job.progress(40, step="half way")
     return {"pid": os.getpid()}
+
+
+@job_type("remote.talk", remote=True)
+def talk(job: JobContext) -> None:
+    logging.getLogger("tests").warning("hello from %s", job.id)
+
+
+@job_type("remote.isolated_talk", remote=True, isolate=True)
+def isolated_talk(job: JobContext) -> None:
+    talk(job)
 
 
 @job_type("remote.progress", remote=True)

@@ -21,7 +21,7 @@ class ChannelAdmin(admin.ModelAdmin):  # type: ignore[type-arg]
     prepopulated_fields = {"slug": ("name",)}
 
     class Media:
-        css = {"all": ("jobs/sprocket.css", "videos/admin.css")}
+        css = {"all": ("jobs/sprocket.css", "jobs/admin.css", "videos/admin.css")}
 
     def get_queryset(self, request: HttpRequest) -> Any:
         kept = {

@@ -1,7 +1,8 @@
 """Put a finished transcode together: read what is on disk, write its playlists."""
 
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
 
@@ -15,7 +16,7 @@ PLAYLIST = "playlist.m3u8"
 MASTER = "master.m3u8"
 
 
-def read_rendition(folder: Path, *, segments: int, frame_rate: Fraction = Fraction(0)) -> Rendition:
+def read_rendition(folder: Path, *, segments: int) -> Rendition:
     """What is in a rendition's folder: codec, sizes and durations from the media itself."""
     header = track_header((folder / INIT).read_bytes())
     found = []
@@ -31,8 +32,26 @@ def read_rendition(folder: Path, *, segments: int, frame_rate: Fraction = Fracti
         segments=tuple(found),
         width=header.width,
         height=header.height,
-        frame_rate=frame_rate,
     )
+
+
+Read = Callable[[Path, int], Rendition]
+"""A folder, and how many segments it has."""
+
+
+def read_folder(folder: Path, segments: int) -> Rendition:
+    return read_rendition(folder, segments=segments)
+
+
+def folders_of(plan: EncodePlan, qualities: Collection[str]) -> dict[str, int]:
+    """The folders of what is published in these qualities, picture and sound, and how many segments each has."""
+    chosen = [rendition for rendition in plan.renditions if rendition.name in qualities]
+    bitrates = {rendition.audio_bitrate for rendition in chosen}
+    sounds = [track.folder(rate) for track in plan.audio for rate in track.bitrates if rate in bitrates]
+    return {
+        **{rendition.name: plan.total_segments for rendition in chosen},
+        **dict.fromkeys(sounds, plan.audio_segments),
+    }
 
 
 def write_playlists(
@@ -41,14 +60,13 @@ def write_playlists(
     *,
     qualities: Sequence[str] | None = None,
     captions: Sequence[Captions] = (),
+    read: Read = read_folder,
 ) -> list[Path]:
     """Write every media playlist and the master below `folder`; all qualities, or only those named."""
     variants, sounds, written = [], [], []
     for wanted in plan.renditions:
         if qualities is None or wanted.name in qualities:
-            rendition = read_rendition(
-                folder / wanted.name, segments=plan.total_segments, frame_rate=plan.frame_rate
-            )
+            rendition = replace(read(folder / wanted.name, plan.total_segments), frame_rate=plan.frame_rate)
             written.append(
                 _write(folder / wanted.name / PLAYLIST, playlists.media_playlist(rendition.segments))
             )
@@ -59,7 +77,7 @@ def write_playlists(
         for bitrate in track.bitrates:
             group = f"audio_{bitrate // 1000}k"
             if group in groups:
-                rendition = read_rendition(folder / track.folder(bitrate), segments=plan.audio_segments)
+                rendition = read(folder / track.folder(bitrate), plan.audio_segments)
                 written.append(
                     _write(folder / rendition.name / PLAYLIST, playlists.media_playlist(rendition.segments))
                 )

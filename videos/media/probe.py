@@ -24,7 +24,16 @@ from videos.media import containers, rates
 from videos.media.containers import Container
 from videos.media.encryption import is_encrypted
 from videos.media.exceptions import NotPlayable
-from videos.media.source import HDR_TRANSFERS, AudioTrack, Limits, SourceInfo, SubtitleTrack, VideoTrack
+from videos.media.source import (
+    HDR_TRANSFERS,
+    LONGEST_TITLE,
+    SHORTEST,
+    AudioTrack,
+    Limits,
+    SourceInfo,
+    SubtitleTrack,
+    VideoTrack,
+)
 
 # ffmpeg's own complaints about odd files belong to the attempt that hits them, not to the site's log.
 av.logging.set_level(av.logging.PANIC)
@@ -33,8 +42,6 @@ logger = logging.getLogger(__name__)
 PICTURES_LOOKED_AT = 8
 PACKETS_TRIED = 600
 """How far to look for a first picture: a stream may start in the middle of a group."""
-
-SHORTEST = Fraction(1, 100)
 
 
 def probe(path: Path, *, limits: Limits = Limits()) -> SourceInfo:  # noqa: B008 (frozen)
@@ -261,7 +268,7 @@ class _Prober:
                 channels=codec.channels,
                 sample_rate=codec.sample_rate,
                 language=_language(stream),
-                title=stream.metadata.get("title", "").strip()[:100],
+                title=stream.metadata.get("title", "").strip()[:LONGEST_TITLE],
                 default=bool(stream.disposition & Disposition.default),
                 start=self.sound_starts[stream.index],
             )
@@ -273,7 +280,7 @@ class _Prober:
                     index=stream.index,
                     codec=_codec(stream),
                     language=_language(stream),
-                    title=stream.metadata.get("title", "").strip()[:100],
+                    title=stream.metadata.get("title", "").strip()[:LONGEST_TITLE],
                     default=bool(stream.disposition & Disposition.default),
                     forced=bool(stream.disposition & Disposition.forced),
                 )

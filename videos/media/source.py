@@ -3,6 +3,8 @@
 from dataclasses import dataclass
 from fractions import Fraction
 
+SHORTEST = Fraction(1, 100)
+LONGEST_TITLE = 100
 HDR_TRANSFERS = {16: "smpte2084", 18: "arib-std-b67"}
 
 

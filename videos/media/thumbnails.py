@@ -36,28 +36,75 @@ class Thumbnails:
     sheets: tuple[Written, ...]
 
 
+@dataclass(frozen=True)
+class Sheet:
+    """One file of the storyboard: the first pictures of these segments, side by side."""
+
+    name: str
+    segments: range
+    columns: int
+    rows: int
+
+
 def make(plan: EncodePlan, folder: Path, *, stop: Callable[[], bool] | None = None) -> Thumbnails:
     """Write `poster.jpg`, `storyboard_001.jpg` … and `storyboard.vtt` below a folder of finished renditions."""
-    poster = folder / POSTER
-    poster.write_bytes(_jpeg(_best_picture(plan, folder), quality=3))
-    step = max(1, -(-plan.total_segments // MOST_TILES))
-    segments = range(1, plan.total_segments + 1, step)
+    (folder / POSTER).write_bytes(_jpeg(_best_picture(plan, folder), quality=3))
     width, height = _tile_size(plan.renditions[-1])
-    sheets: list[Path] = []
-    for first in range(0, len(segments), COLUMNS * ROWS):
-        part = segments[first : first + COLUMNS * ROWS]
-        sheet = folder / f"storyboard_{len(sheets) + 1:03d}.jpg"
-        pictures = (_keyframe(folder / plan.renditions[-1].name, number) for number in _unless(stop, part))
-        columns = min(COLUMNS, len(part))
-        sheet.write_bytes(_jpeg(_tile(pictures, width, height, columns, -(-len(part) // columns)), quality=5))
-        sheets.append(sheet)
+    for sheet in sheets_of(plan):
+        pictures = (
+            _keyframe(folder / plan.renditions[-1].name, number) for number in _unless(stop, sheet.segments)
+        )
+        tiled = _tile(pictures, width, height, sheet.columns, sheet.rows)
+        (folder / sheet.name).write_bytes(_jpeg(tiled, quality=5))
+    return gather(plan, folder)
+
+
+def gather(plan: EncodePlan, folder: Path) -> Thumbnails:
+    """Of pictures that are there: the text that says which of them to show when, and all with their checksums."""
+    sheets = sheets_of(plan)
     storyboard = folder / STORYBOARD
-    storyboard.write_text(storyboard_vtt(plan, segments, [sheet.name for sheet in sheets], width, height))
-    return Thumbnails(
-        poster=written(poster, folder),
-        storyboard=written(storyboard, folder),
-        sheets=tuple(written(sheet, folder) for sheet in sheets),
+    storyboard.write_text(
+        storyboard_vtt(plan, _tiles(plan), [s.name for s in sheets], *_tile_size(plan.renditions[-1]))
     )
+    return Thumbnails(
+        poster=written(folder / POSTER, folder),
+        storyboard=written(storyboard, folder),
+        sheets=tuple(written(folder / sheet.name, folder) for sheet in sheets),
+    )
+
+
+def sizes(plan: EncodePlan) -> dict[str, tuple[int, int]]:
+    """Every picture that make() writes, and its width and height."""
+    poster, (width, height) = _poster_rendition(plan), _tile_size(plan.renditions[-1])
+    sheets = {sheet.name: (sheet.columns * width, sheet.rows * height) for sheet in sheets_of(plan)}
+    return {POSTER: (poster.width, poster.height), **sheets}
+
+
+def needed(plan: EncodePlan) -> list[str]:
+    """The files that make() reads."""
+    wanted = [
+        (_poster_rendition(plan).name, _poster_segments(plan)),
+        (plan.renditions[-1].name, _tiles(plan)),
+    ]
+    names = [
+        f"{name}/{file}" for name, numbers in wanted for file in (INIT, *(segment_name(n) for n in numbers))
+    ]
+    return list(dict.fromkeys(names))
+
+
+def _tiles(plan: EncodePlan) -> range:
+    """The segments whose first pictures are shown."""
+    return range(1, plan.total_segments + 1, max(1, -(-plan.total_segments // MOST_TILES)))
+
+
+def sheets_of(plan: EncodePlan) -> list[Sheet]:
+    tiles = _tiles(plan)
+    sheets: list[Sheet] = []
+    for first in range(0, len(tiles), COLUMNS * ROWS):
+        part = tiles[first : first + COLUMNS * ROWS]
+        columns = min(COLUMNS, len(part))
+        sheets.append(Sheet(f"storyboard_{len(sheets) + 1:03d}.jpg", part, columns, -(-len(part) // columns)))
+    return sheets
 
 
 def storyboard_vtt(plan: EncodePlan, segments: range, sheets: list[str], width: int, height: int) -> str:
@@ -85,14 +132,23 @@ def _unless(stop: Callable[[], bool] | None, numbers: range) -> Iterator[int]:
 
 def _best_picture(plan: EncodePlan, folder: Path) -> Any:
     """The picture with the most to see, from the middle of the video: openings and ends are often black."""
-    rendition = next((r for r in plan.renditions if min(r.width, r.height) <= 720), plan.renditions[-1])
-    count = plan.total_segments
-    first, last = (1, count) if count < 4 else (1 + count // 10, count - count // 10)
-    step = max(1, (last - first + 1) // CANDIDATES)
-    pictures = [_keyframe(folder / rendition.name, n) for n in range(first, last + 1, step)]
-    if count < 4:  # so few keyframes that the first may be all there is: look at later pictures too
+    rendition = _poster_rendition(plan)
+    pictures = [_keyframe(folder / rendition.name, number) for number in _poster_segments(plan)]
+    if (
+        plan.total_segments < 4
+    ):  # so few keyframes that the first may be all there is: look at later pictures too
         pictures += _some_frames(folder / rendition.name, 1)
     return max(pictures, key=_interest)
+
+
+def _poster_rendition(plan: EncodePlan) -> RenditionPlan:
+    return next((r for r in plan.renditions if min(r.width, r.height) <= 720), plan.renditions[-1])
+
+
+def _poster_segments(plan: EncodePlan) -> range:
+    count = plan.total_segments
+    first, last = (1, count) if count < 4 else (1 + count // 10, count - count // 10)
+    return range(first, last + 1, max(1, (last - first + 1) // CANDIDATES))
 
 
 def _interest(picture: Any) -> float:

@@ -5,8 +5,9 @@ every transcode. tests/conformance.py decodes too.
 """
 
 import hashlib
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from fractions import Fraction
+from functools import partial
 from pathlib import Path
 
 from videos.media import boxes, playlists
@@ -17,6 +18,8 @@ from videos.media.finish import MASTER, PLAYLIST
 from videos.media.headers import track_header
 from videos.media.plan import AAC_FRAME, SAMPLE_RATE, EncodePlan, RenditionPlan
 
+BATCH = 256 << 20
+MOST_IN_A_BATCH = 500
 HALF_MICROSECOND = Fraction(1, 2_000_000)
 
 
@@ -24,23 +27,46 @@ def verify(
     plan: EncodePlan, folder: Path, *, files: Iterable[Written] = (), qualities: Sequence[str] | None = None
 ) -> None:
     """Check a whole transcode: media, playlists and, for those given, checksums. Raises NotConformant."""
-    problems = list(find_problems(plan, folder, qualities=qualities))
-    problems += check_files(folder, files)
+    problems = [
+        problem for check in checks(plan, folder, files=files, qualities=qualities) for problem in check()
+    ]
     if problems:
         raise NotConformant(problems)
 
 
-def find_problems(plan: EncodePlan, folder: Path, *, qualities: Sequence[str] | None = None) -> Iterator[str]:
+Check = Callable[[], Iterable[str]]
+
+
+def checks(
+    plan: EncodePlan, folder: Path, *, files: Iterable[Written] = (), qualities: Sequence[str] | None = None
+) -> list[Check]:
+    """All of it, in pieces of some seconds each."""
     chosen = [r for r in plan.renditions if qualities is None or r.name in qualities]
-    bitrates = {rendition.audio_bitrate for rendition in chosen}
+    bitrates = sorted({rendition.audio_bitrate for rendition in chosen})
+    found: list[Check] = []
     for rendition in chosen:
-        yield from check_picture(plan, rendition, folder / rendition.name)
-        yield from check_playlist(folder / rendition.name, plan.total_segments)
+        own = folder / rendition.name
+        found += [
+            partial(check_picture, plan, rendition, own),
+            partial(check_playlist, own, plan.total_segments),
+        ]
     for track in plan.audio:
         for bitrate in bitrates:
-            yield from check_sound(plan, folder / track.folder(bitrate))
-            yield from check_playlist(folder / track.folder(bitrate), plan.audio_segments)
-    yield from check_master(plan, folder, chosen)
+            own = folder / track.folder(bitrate)
+            found += [partial(check_sound, plan, own), partial(check_playlist, own, plan.audio_segments)]
+    found.append(partial(check_master, plan, folder, chosen))
+    return [*found, *(partial(check_files, folder, some) for some in _batches(files))]
+
+
+def _batches(files: Iterable[Written]) -> Iterator[list[Written]]:
+    batch: list[Written] = []
+    for file in files:
+        batch.append(file)
+        if sum(one.size for one in batch) >= BATCH or len(batch) >= MOST_IN_A_BATCH:
+            yield batch
+            batch = []
+    if batch:
+        yield batch
 
 
 def check_files(folder: Path, files: Iterable[Written]) -> list[str]:

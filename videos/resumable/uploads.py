@@ -262,7 +262,7 @@ def _plan_removal(upload_id: str, delay: timedelta, turn: int = 0) -> None:
     )
 
 
-def remove_expired(upload_id: str, turn: int) -> bool:
+def remove_expired(upload_id: str, turn: int = 0) -> bool:
     """Remove an upload whose time is over, or plan to come back; whether it is gone."""
     upload = ResumableUpload.objects.filter(pk=upload_id).first()
     if upload is None:

@@ -38,12 +38,7 @@ stopping:
 
 exit codes: 0 stopped as asked · 1 could not start, or may not go on · 2 wrong arguments
 """
-        until = add_arguments(parser)
-        until.add_argument(
-            "--until-empty",
-            action="store_true",
-            help="exit when nothing is pending, due or running, by this worker or any other",
-        )
+        add_arguments(parser)
         parser.add_argument("--processes", type=positive, default=1, help="worker processes (1)")
         parser.add_argument(
             "--name", help="this worker's name, unique in the fleet (default: the host's name)"

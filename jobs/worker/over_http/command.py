@@ -36,10 +36,6 @@ def remote_options(options: Options) -> Options:
             "There is no job type to handle: this machine knows none that is declared with remote=. "
             "Install the apps that declare them."
         )
-    if options.until_empty:
-        raise WrongArguments(
-            "A remote worker cannot see the whole queue: use --drain in place of --until-empty."
-        )
     if options.concurrency > MOST_PLACES:
         raise WrongArguments(f"A remote worker runs at most {MOST_PLACES} jobs at a time.")
     return replace(options, types=types, exclude_types=())

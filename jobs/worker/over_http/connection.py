@@ -113,11 +113,16 @@ class Connection:
     def post(
         self, path: str, body: dict[str, Any], *, timeout: httpx.Timeout = TIMEOUT, **headers: str
     ) -> dict[str, Any]:
-        self._rest.check()
-        url = f"{self.access.server}/worker/{path}"
         given = {**self.access.headers, **{name.replace("_", "-"): value for name, value in headers.items()}}
+        return self._ask("POST", path, json=body, headers=given, timeout=timeout)
+
+    def get(self, path: str) -> dict[str, Any]:
+        return self._ask("GET", path, headers=self.access.headers)
+
+    def _ask(self, method: str, path: str, **given: Any) -> dict[str, Any]:
+        self._rest.check()
         try:
-            response = self._open().post(url, json=body, headers=given, timeout=timeout)
+            response = self._open().request(method, f"{self.access.server}/worker/{path}", **given)
         except httpx.HTTPError as error:
             raise as_unreachable(error) from None
         return read_answer(response, self._rest)

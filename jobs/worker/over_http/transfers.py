@@ -73,6 +73,11 @@ class JobRequests:
             response = _client().put(self._url(path), content=content, headers=given, timeout=_FILE)
             return read_answer(response, self._rest)
 
+    def post(self, path: str, body: dict[str, object]) -> dict[str, object]:
+        with self._asking():
+            response = _client().post(self._url(path), json=body, headers=self._headers, timeout=_FILE)
+            return read_answer(response, self._rest)
+
     def _url(self, path: str) -> str:
         return f"{self._access.server}/worker/jobs/{self._job.id}/{path}"
 

@@ -15,11 +15,11 @@ SHOWS = ("The daily queue", "Leases and tokens", "A history of cron")
 
 
 def tell() -> dict[str, str]:
-    """A day of jobs, some of them failed; three imports that run, others that wait. Ids of jobs by a short name."""
+    """A day of jobs, some of them failed; three imports that run, others that wait. Ids by a short name."""
     from django.db.models import F
 
     from jobs import HIGH, enqueue, enqueue_many, type_control, workflow
-    from jobs.models import Attempt, Job
+    from jobs.models import Attempt, Job, Worker, WorkerKind, WorkerStatus
 
     _minutes()
     mails = [{"to": f"reader{n}@example.{'net' if n % 13 == 0 else 'org'}"} for n in range(1, 90)]
@@ -48,7 +48,14 @@ def tell() -> dict[str, str]:
     _breakers()
     failed = Job.objects.filter(type="invoice.print", status="failed").order_by("pk")[0]
     worker = failed.attempts.get().worker_id
-    return {"running": running[0].pk, "planned": proof.pk, "failed": failed.pk, "worker": worker}
+    far = Worker.objects.create(name="garage", kind=WorkerKind.REMOTE, status=WorkerStatus.OFFLINE)
+    return {
+        "running": running[0].pk,
+        "planned": proof.pk,
+        "failed": failed.pk,
+        "worker": worker,
+        "far_worker": far.pk,
+    }
 
 
 def _timetable() -> None:
