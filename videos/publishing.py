@@ -157,6 +157,6 @@ def refuse_unkept(bench: Workbench, ready: Ready) -> None:
 
 def tidy(bench: Workbench) -> None:
     """What workers that were killed have left behind."""
-    for pattern in (".chunk-*", ".audio-*"):
+    for pattern in (".chunk-*", ".audio-*", ".thumbnail-*"):
         for folder in bench.generation.glob(pattern):
             shutil.rmtree(folder, ignore_errors=True)
