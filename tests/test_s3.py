@@ -11,6 +11,7 @@ from pytest_django import Settings
 
 from jobs.models import Attempt
 from tests.conftest import RunManage, StartManage
+from tests.far_workers import Far, Server
 from tests.s3_films import PREFIX, Bucket, address, check_watched, lifetime
 from tests.s3_films import bucket as bucket  # fixtures
 from tests.s3_films import bucket_server as bucket_server
@@ -145,3 +146,31 @@ def test_a_new_generation_replaces_the_old_one_and_a_purge_leaves_nothing(
     assert bucket.of(video)
     intervening.purge(video)
     wait_until(lambda: not bucket.names())
+
+
+def test_a_site_of_only_remote_workers_keeps_its_videos_in_the_bucket(
+    bucket: Bucket,
+    machine: dict[str, dict[str, str]],
+    start_manage: StartManage,
+    owner: Client,
+    tmp_path: Path,
+) -> None:
+    """Its web server is the one that sends, fetches, verifies and publishes; the worker knows of no bucket."""
+    environment = machine["one"] | {"VIDEOS_GENERATION_GRACE": "1s"}
+    server = Server(start_manage, environment)
+    far = Far("shed", start_manage, tmp_path / "shed", server.port)
+    far.start()
+    video = private_film()
+    wait_until(lambda: has_ended(video), timeout=300)
+    check_watched(owner, video, tmp_path / "watched")
+    files = bucket.of(video)
+    assert {"g1/poster.jpg", "g1/storyboard.vtt", "g1/storyboard_001.jpg", "g1/manifests/thumbnail.json"} <= {
+        *files
+    }
+    intervening.retranscode(video, qualities=["360p"])
+    wait_until(lambda: current(video).number == 2, timeout=300)
+    check_watched(owner, video, tmp_path / "watched again")
+    wait_until(lambda: not any(name.startswith("g1/") for name in bucket.of(video)))
+    wait_until(lambda: not list((tmp_path / "one" / "cache").iterdir()), timeout=60)
+    assert set(Attempt.objects.values_list("worker_name", flat=True)) == {"shed"}
+    assert not Attempt.objects.exclude(error_type="").exists()
