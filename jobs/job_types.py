@@ -14,6 +14,7 @@ from jobs.alerts.signing import HEADER, sign
 from jobs.alerts.wording import ABOUT_ALERTS, Alert, Kind
 from jobs.exceptions import RetryLater
 from jobs.registry import job_type
+from jobs.remote_work import DoneAtSite
 from jobs.worker.context import JobContext
 
 log = logging.getLogger("jobs.alerts")
@@ -22,7 +23,7 @@ LONGEST_WAIT = timedelta(minutes=10)
 """An endpoint may ask for patience; an alert of yesterday is of no use."""
 
 
-@job_type(ABOUT_ALERTS, concurrency=2, max_attempts=5, timeout=timedelta(minutes=2))
+@job_type(ABOUT_ALERTS, concurrency=2, max_attempts=5, timeout=timedelta(minutes=2), remote=DoneAtSite())
 def deliver_alert(
     job: JobContext, kind: str, facts: dict[str, Any], at: str, held_back: int = 0
 ) -> dict[str, Any]:

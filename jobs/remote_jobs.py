@@ -14,8 +14,9 @@ from jobs.exceptions import InvalidPayload, LeaseLost, PermanentFailure, RetryLa
 from jobs.lifecycle import FailureReport, Lease
 from jobs.lifecycle.leases import lock_leased
 from jobs.models import Job, Status, Worker
-from jobs.remote_work import PLAIN, FileRefused, RemoteJob, RemoteWork, SourceFile
+from jobs.remote_work import PLAIN, DoneAtSite, FileRefused, RemoteJob, RemoteWork, SourceFile
 from jobs.worker.context import JobContext
+from jobs.worker.handling import run_handler
 
 log = logging.getLogger("jobs.remote")
 
@@ -75,6 +76,9 @@ def give_input(job: RemoteJob, name: str) -> SourceFile | None:
 
 def proceed(job: RemoteJob) -> float:
     """How much is done of what only the site can do, after a few more seconds of it."""
+    if isinstance(work_of(job), DoneAtSite):
+        _run_here(job)
+        return 1.0
     return _as_decided(job, lambda: _as_attempt(job, lambda: work_of(job).proceed(job)))
 
 
@@ -121,13 +125,28 @@ def complete(worker: Worker, lease: Lease, result: Any) -> None:
     job = _find_or_none(worker, lease)
     if job is None or not _has_a_say(work_of(job)):
         lifecycle.complete(lease, result)
+    elif isinstance(work_of(job), DoneAtSite):
+        _run_here(job)
     else:
         _as_decided(job, lambda: _as_attempt(job, lambda: _finish(job, result)))
 
 
 def _has_a_say(work: RemoteWork) -> bool:
     own = type(work)
-    return own.finish is not RemoteWork.finish or own.proceed is not RemoteWork.proceed
+    return own is DoneAtSite or own.finish is not RemoteWork.finish or own.proceed is not RemoteWork.proceed
+
+
+def _run_here(job: RemoteJob) -> None:
+    """The whole job, as a worker would; its end is written here, too, so what the worker says of it changes nothing."""
+    with database.atomic():
+        lock_leased(job.lease)  # whoever has lost the job starts nothing
+    outcome = run_handler(context_of(job))
+    if outcome is not None and outcome.failure is None:
+        return lifecycle.complete(job.lease, outcome.result)
+    if outcome is not None and outcome.failure is not None:
+        log.warning("job %s: %s: %s", job.lease.job_id, outcome.failure.type, outcome.failure.message)
+        lifecycle.fail(job.lease, outcome.failure)
+    raise LeaseLost(job.lease.job_id)
 
 
 def _finish(job: RemoteJob, result: Any) -> None:

@@ -94,4 +94,9 @@ class RemoteWork:
         """Before a failed attempt is recorded. Raises LeaseLost when the type has decided otherwise about the job."""
 
 
+class DoneAtSite(RemoteWork):
+    """A job of some seconds that needs the database: a worker keeps the lease, and the site runs the handler itself
+    when it is asked to proceed. The worker sends nothing, so there is nothing that it could forge."""
+
+
 PLAIN = RemoteWork()

@@ -11,8 +11,8 @@ import pytest
 
 from tests.hostile_files import CONCAT, DASH, HLS, SDP, encrypted, endless, giant, nobody_opens
 from tests.media_clips import LIMITS, binary, make_clip, run_ffmpeg
+from videos.media import contained, ffmpeg
 from videos.media import examine as examining
-from videos.media import ffmpeg
 from videos.media.examine import examine
 from videos.media.exceptions import FfmpegFailed, NotPlayable
 from videos.media.probe import probe
@@ -158,7 +158,7 @@ def test_what_breaks_the_process_that_looks_is_refused(
 
 def test_what_takes_too_long_is_stopped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(examining, "SLACK", 0)
-    monkeypatch.setattr(examining, "CHILD", "while True: pass")
+    monkeypatch.setattr(contained, "CHILD", "while True: pass")
     with pytest.raises(NotPlayable, match="more memory or time"):
         examine(make_clip(tmp_path / "good.mp4", frames=5), limits=Limits(scan_seconds=1))
 
@@ -169,7 +169,7 @@ def test_the_process_that_looks_can_open_nothing_else(
     good, secret = make_clip(tmp_path / "good.mp4", frames=5), tmp_path / "secret"
     secret.write_text("secret")
     for attempt in (f"open({str(secret)!r})", "open('/etc/passwd')", f"open({str(good)!r}, 'w')"):
-        monkeypatch.setattr(examining, "CHILD", attempt)
+        monkeypatch.setattr(contained, "CHILD", attempt)
         caplog.clear()
         with pytest.raises(NotPlayable):
             examine(good)

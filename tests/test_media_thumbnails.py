@@ -9,8 +9,9 @@ import numpy as np
 import pytest
 
 from tests.media_clips import make_clip, sample_clip, transcode
-from videos.media import thumbnails
-from videos.media.exceptions import FfmpegStopped
+from videos.media import contained, thumbnails
+from videos.media.exceptions import FfmpegStopped, MediaError
+from videos.media.plan import EncodePlan
 
 
 def picture(path: Path) -> "np.ndarray[Any, Any]":
@@ -73,3 +74,51 @@ def test_it_stops_when_asked(tmp_path: Path) -> None:
     plan = transcode(make_clip(tmp_path / "clip.mp4", frames=50, sounds=()), tmp_path / "out")
     with pytest.raises(FfmpegStopped):
         thumbnails.make(plan, tmp_path / "out", stop=lambda: True)
+
+
+# -- segments that another machine has made ----------------------------------------------------------------------------
+
+
+@pytest.fixture
+def plan(tmp_path: Path) -> EncodePlan:
+    return transcode(make_clip(tmp_path / "clip.mp4", frames=50, sounds=()), tmp_path / "out")
+
+
+def test_what_cannot_be_decoded_is_said_and_leaves_nothing(plan: EncodePlan, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    for segment in (out / plan.renditions[-1].name).glob("*.m4s"):
+        segment.write_bytes(b"\0" * 100)
+    before = {path.name for path in out.iterdir()}
+    with pytest.raises(MediaError, match="no picture that can be decoded"):
+        thumbnails.make(plan, out)
+    assert {path.name for path in out.iterdir()} == before
+
+
+def test_what_breaks_the_process_that_draws_breaks_nothing_else(
+    plan: EncodePlan, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(thumbnails, "MEMORY", 100 << 20)
+    with pytest.raises(MediaError, match="Making the pictures ended with"):
+        thumbnails.make(plan, tmp_path / "out")
+    assert not (tmp_path / "out" / "poster.jpg").exists()
+
+
+def test_the_process_that_draws_can_open_nothing_else_and_write_nothing_there_is(
+    plan: EncodePlan, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    secret, segment = tmp_path / "secret", next((tmp_path / "out").rglob("*.m4s"))
+    secret.write_text("secret")
+    for attempt in (f"open({str(secret)!r})", f"open({str(segment)!r}, 'r+')", "open('/etc/passwd')"):
+        monkeypatch.setattr(contained, "CHILD", attempt)
+        with pytest.raises(MediaError, match="PermissionError"):
+            thumbnails.make(plan, tmp_path / "out")
+
+
+def test_a_file_that_is_no_picture_is_not_taken(
+    plan: EncodePlan, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    instead = "import sys; open(sys.argv[-1] + '/poster.jpg', 'w').write('<script>'); print('null')"
+    monkeypatch.setattr(contained, "CHILD", instead)
+    with pytest.raises(MediaError, match=r"poster\.jpg was not made as it should be"):
+        thumbnails.make(plan, tmp_path / "out")
+    assert not (tmp_path / "out" / "poster.jpg").exists()

@@ -10,6 +10,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from jobs import LOW, JobContext, job_type
+from jobs.remote_work import DoneAtSite
 from videos import (
     assembling,
     conf,
@@ -40,7 +41,7 @@ from videos.remote_stages import (
 )
 from videos.remote_work import EncodedElsewhere
 from videos.resumable import uploads
-from videos.site_work import AssembledAtSite, DoneAtSite, PublishedAtSite
+from videos.site_work import AssembledAtSite, PublishedAtSite
 from videos.workbench import clear_errors, open_bench
 
 
@@ -198,24 +199,22 @@ def finalize(job: JobContext, transcode_id: int) -> None:
     return publishing.publish(open_bench(job, transcode_id))
 
 
-# -- small things; for a remote worker the site does them when it completes the job ----------------------------------
+# -- small things ------------------------------------------------------------------------------------------------------
 
 
-@job_type(toolchains.WATCH, remote=DoneAtSite(toolchains.look_after))
+@job_type(toolchains.WATCH, remote=DoneAtSite())
 def watch_encoder(job: JobContext, transcode_id: int, turn: int) -> None:
     """See to it that no generation waits for a GPU that is gone."""
-    if job.site is None:
-        toolchains.look_after(transcode_id, turn)
+    toolchains.look_after(transcode_id, turn)
 
 
-@job_type("videos.remove_files", remote=DoneAtSite(removal.remove))
+@job_type("videos.remove_files", remote=DoneAtSite())
 def remove_files(job: JobContext, video_id: str, number: int | None = None) -> None:
     """Remove a generation that nobody needs any more, or all that is left of a purged video."""
-    if job.site is None:
-        removal.remove(video_id, number)
+    removal.remove(video_id, number)
 
 
-@job_type(uploads.REMOVAL, remote=DoneAtSite(uploads.remove_expired))
-def remove_upload(job: JobContext, upload_id: str, turn: int = 0) -> dict[str, Any] | None:
+@job_type(uploads.REMOVAL, remote=DoneAtSite())
+def remove_upload(job: JobContext, upload_id: str, turn: int = 0) -> dict[str, Any]:
     """Remove a resumable upload that nobody has gone on with; planned when it begins."""
-    return {"removed": uploads.remove_expired(upload_id, turn)} if job.site is None else None
+    return {"removed": uploads.remove_expired(upload_id, turn)}

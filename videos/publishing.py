@@ -138,6 +138,6 @@ def _rendition(
 
 def tidy(bench: Workbench) -> None:
     """What workers that were killed have left behind."""
-    for pattern in (".chunk-*", ".audio-*"):
+    for pattern in (".chunk-*", ".audio-*", ".thumbnail-*"):
         for folder in bench.generation.glob(pattern):
             shutil.rmtree(folder, ignore_errors=True)

@@ -1,4 +1,4 @@
-"""What the site does itself in the name of a remote worker's lease: playlists, publishing, removing.
+"""What the site does itself in the name of a remote worker's lease: playlists, publishing.
 
 A worker that claims such a job asks the site to proceed until it says that it is done; then it completes the job, and
 in that transaction the records change. It sends nothing, so there is nothing that it could have forged. No request
@@ -15,9 +15,8 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from jobs import database, remote_jobs, staging
+from jobs import remote_jobs, staging
 from jobs.exceptions import LeaseLost
-from jobs.lifecycle.leases import lock_leased
 from jobs.remote_work import FileRefused, RemoteJob, RemoteWork
 from videos import assembling, publishing
 from videos.artifacts import is_published
@@ -192,16 +191,3 @@ class PublishedAtSite(OfATranscode):
         ready = publishing.prepare(bench)
         renditions = publishing.describe(bench, ready, read=_notes(self, job).read)
         publishing.swap(bench.transcode, ready, renditions)
-
-
-class DoneAtSite(RemoteWork):
-    """A small thing that the site does when the job is completed: the payload says what."""
-
-    def __init__(self, run: Callable[..., object]) -> None:
-        self._run = run
-
-    def proceed(self, job: RemoteJob) -> float:
-        with database.atomic():
-            lock_leased(job.lease)  # whoever has lost the job starts nothing
-        self._run(**job.payload)
-        return 1.0

@@ -22,6 +22,7 @@ from jobs.exceptions import (
 )
 from jobs.lifecycle.leases import FailureReport, Lease
 from jobs.registry import JobType
+from jobs.remote_work import DoneAtSite
 from jobs.worker.context import DRAINING, TIMEOUT, JobContext
 
 
@@ -78,6 +79,9 @@ def _call(context: JobContext) -> Any:
     if problem:
         raise PermanentFailure(problem)
     if kind.artifact and _is_done(kind, context):
+        return None
+    if context.site is not None and isinstance(kind.remote, DoneAtSite):
+        context.site.wait_for_its_part("at the site")
         return None
     result = kind.handler(context, **context.payload)
     if inspect.iscoroutine(result):

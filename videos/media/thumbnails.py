@@ -1,20 +1,24 @@
 """A poster, and a storyboard for the player's seek bar, from keyframes that are already encoded.
 
 Every segment of a finished rendition starts with a keyframe, so one picture per segment is decoded and nothing
-else: some milliseconds each. What is decoded is our own, so it happens in this process. PyAV is loaded when it is
-needed: web servers ask this module for names only.
+else: some milliseconds each. Other machines may have made it, so that happens in a process of its own, and what it
+makes is looked at as everybody's. PyAV is loaded there only: web servers ask this module for names.
 """
 
 import io
+import json
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
+from videos.media import contained, jpeg
+from videos.media.contained import Bounds, Broken
 from videos.media.encode import INIT, Written, segment_name, written
-from videos.media.exceptions import FfmpegStopped, MediaError
+from videos.media.exceptions import MediaError
 from videos.media.plan import EncodePlan, RenditionPlan
+from videos.media.scratch import scratch_folder
 from videos.media.webvtt import timestamp
 
 POSTER = "poster.jpg"
@@ -25,6 +29,10 @@ TILE = 160
 MOST_TILES = 400
 CANDIDATES = 12
 """Keyframes among which the poster is chosen."""
+MEMORY = 4 << 30
+"""Address space of the process that decodes."""
+SECONDS = 600.0
+LARGEST_PICTURE = 64 << 20
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -48,15 +56,45 @@ class Sheet:
 
 def make(plan: EncodePlan, folder: Path, *, stop: Callable[[], bool] | None = None) -> Thumbnails:
     """Write `poster.jpg`, `storyboard_001.jpg` … and `storyboard.vtt` below a folder of finished renditions."""
-    (folder / POSTER).write_bytes(_jpeg(_best_picture(plan, folder), quality=3))
+    with scratch_folder(folder, "thumbnail") as made:
+        _draw_apart(plan, folder.resolve(), made.resolve(), stop)
+        for name, (width, height) in sizes(plan).items():
+            try:
+                jpeg.check(made / name, width=width, height=height)
+            except (jpeg.NotAJpeg, OSError) as problem:
+                raise MediaError(f"{name} was not made as it should be: {problem}.") from None
+            (made / name).replace(folder / name)
+    return gather(plan, folder)
+
+
+def _draw_apart(plan: EncodePlan, folder: Path, made: Path, stop: Callable[[], bool] | None) -> None:
+    within = Bounds(memory=MEMORY, seconds=SECONDS, read=[folder], write=[made], largest_file=LARGEST_PICTURE)
+    try:
+        problem = contained.call(
+            answer, json.dumps(plan.to_json()), str(folder), str(made), within=within, stop=stop
+        )
+    except Broken as broken:
+        raise MediaError(f"Making the pictures {broken}") from None
+    if problem:
+        raise MediaError(problem)
+
+
+def answer(plan: str, folder: str, made: str) -> str | None:
+    """Called in the child: why it could not be done."""
+    try:
+        draw(EncodePlan.from_json(json.loads(plan)), Path(folder), Path(made))
+    except MediaError as problem:
+        return str(problem)
+    return None
+
+
+def draw(plan: EncodePlan, folder: Path, made: Path) -> None:
+    (made / POSTER).write_bytes(_jpeg(_best_picture(plan, folder), quality=3))
     width, height = _tile_size(plan.renditions[-1])
     for sheet in sheets_of(plan):
-        pictures = (
-            _keyframe(folder / plan.renditions[-1].name, number) for number in _unless(stop, sheet.segments)
-        )
+        pictures = (_keyframe(folder / plan.renditions[-1].name, number) for number in sheet.segments)
         tiled = _tile(pictures, width, height, sheet.columns, sheet.rows)
-        (folder / sheet.name).write_bytes(_jpeg(tiled, quality=5))
-    return gather(plan, folder)
+        (made / sheet.name).write_bytes(_jpeg(tiled, quality=5))
 
 
 def gather(plan: EncodePlan, folder: Path) -> Thumbnails:
@@ -123,13 +161,6 @@ def storyboard_vtt(plan: EncodePlan, segments: range, sheets: list[str], width: 
     return "\n".join(lines)
 
 
-def _unless(stop: Callable[[], bool] | None, numbers: range) -> Iterator[int]:
-    for number in numbers:
-        if stop is not None and stop():
-            raise FfmpegStopped("Stopped as asked.")
-        yield number
-
-
 def _best_picture(plan: EncodePlan, folder: Path) -> Any:
     """The picture with the most to see, from the middle of the video: openings and ends are often black."""
     rendition = _poster_rendition(plan)
@@ -163,7 +194,9 @@ def _interest(picture: Any) -> float:
 
 
 def _keyframe(folder: Path, segment: int) -> Any:
-    return next(_frames(folder, segment))
+    for frame in _frames(folder, segment):
+        return frame
+    raise MediaError(f"{folder.name}/{segment_name(segment)} has no picture that can be decoded.")
 
 
 def _some_frames(folder: Path, segment: int) -> list[Any]:
