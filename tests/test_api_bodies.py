@@ -9,26 +9,12 @@ import pytest
 
 from jobs.models import Job, Worker
 from tests.actors import stored
-from tests.conftest import Declare
-from tests.remote_client import REMOTE, RemoteClient, enqueue_remote, good, new_remote, refused
+from tests.remote_client import RemoteClient, enqueue_remote, good, refused
+from tests.remote_fixtures import far as far  # fixtures
+from tests.remote_fixtures import job as job
+from tests.remote_fixtures import remote_type as remote_type
 
 pytestmark = pytest.mark.django_db
-
-
-@pytest.fixture(autouse=True)
-def _remote_type(declare: Declare) -> None:
-    declare(REMOTE, remote=True)
-
-
-@pytest.fixture
-def far() -> RemoteClient:
-    return new_remote("far-away")
-
-
-@pytest.fixture
-def job(far: RemoteClient) -> dict[str, Any]:
-    enqueue_remote()
-    return far.claim_one()
 
 
 @pytest.mark.parametrize("body", [[], "text", 1, None, True])

@@ -10,26 +10,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from jobs.api.bodies import DEEPEST, depth, parse
-from tests.conftest import Declare
-from tests.remote_client import REMOTE, RemoteClient, enqueue_remote, new_remote, refused
+from tests.remote_client import RemoteClient, refused
+from tests.remote_fixtures import far as far  # fixtures
+from tests.remote_fixtures import job as job
+from tests.remote_fixtures import remote_type as remote_type
 
 pytestmark = pytest.mark.django_db
-
-
-@pytest.fixture(autouse=True)
-def _remote_type(declare: Declare) -> None:
-    declare(REMOTE, remote=True)
-
-
-@pytest.fixture
-def far() -> RemoteClient:
-    return new_remote("far-away")
-
-
-@pytest.fixture
-def job(far: RemoteClient) -> dict[str, Any]:
-    enqueue_remote()
-    return far.claim_one()
 
 
 @pytest.mark.parametrize(

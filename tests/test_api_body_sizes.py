@@ -12,26 +12,12 @@ from django.core.handlers.wsgi import WSGIRequest
 from jobs.api.bodies import Bounded
 from jobs.models import Worker
 from jobs.refusal import Refusal
-from tests.conftest import Declare
-from tests.remote_client import REMOTE, RemoteClient, enqueue_remote, good, new_remote, refused
+from tests.remote_client import RemoteClient, good, refused
+from tests.remote_fixtures import far as far  # fixtures
+from tests.remote_fixtures import job as job
+from tests.remote_fixtures import remote_type as remote_type
 
 pytestmark = pytest.mark.django_db
-
-
-@pytest.fixture(autouse=True)
-def _remote_type(declare: Declare) -> None:
-    declare(REMOTE, remote=True)
-
-
-@pytest.fixture
-def far() -> RemoteClient:
-    return new_remote("far-away")
-
-
-@pytest.fixture
-def job(far: RemoteClient) -> dict[str, Any]:
-    enqueue_remote()
-    return far.claim_one()
 
 
 def metadata_of(size: int) -> dict[str, str]:

@@ -13,7 +13,6 @@ from jobs.exceptions import LeaseLost
 from jobs.lifecycle import FailureReport, Lease
 from jobs.models import Attempt, ClaimAnswer, Job, Status, Worker
 from tests.actors import claim_one, events_of, expire, new_worker, outcomes_of, race, status_of, stored
-from tests.conftest import Declare
 from tests.remote_client import (
     REMOTE,
     VERBS,
@@ -24,18 +23,10 @@ from tests.remote_client import (
     new_remote,
     refused,
 )
+from tests.remote_fixtures import far as far  # fixtures
+from tests.remote_fixtures import remote_type as remote_type
 
 pytestmark = pytest.mark.django_db
-
-
-@pytest.fixture(autouse=True)
-def _remote_type(declare: Declare) -> None:
-    declare(REMOTE, remote=True)
-
-
-@pytest.fixture
-def far() -> RemoteClient:
-    return new_remote("far-away")
 
 
 def everything() -> Any:

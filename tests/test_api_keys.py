@@ -12,31 +12,20 @@ from django.test import Client
 from jobs import database, remote, worker_keys
 from jobs.models import RateWindow, Worker, WorkerKey
 from tests.actors import new_worker
-from tests.conftest import Declare
 from tests.remote_client import (
-    REMOTE,
     SECRET,
     RemoteClient,
     enqueue_remote,
     further_key,
     good,
-    new_remote,
     refused,
 )
+from tests.remote_fixtures import far as far  # fixtures
+from tests.remote_fixtures import remote_type as remote_type
 
 pytestmark = pytest.mark.django_db
 
 HEARTBEAT = "/api/worker/heartbeat"
-
-
-@pytest.fixture(autouse=True)
-def _remote_type(declare: Declare) -> None:
-    declare(REMOTE, remote=True)
-
-
-@pytest.fixture
-def far() -> RemoteClient:
-    return new_remote("far-away")
 
 
 def beat(path: str = HEARTBEAT, **headers: str) -> Any:
