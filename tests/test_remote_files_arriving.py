@@ -120,5 +120,5 @@ def test_a_file_that_the_type_refuses_leaves_nothing_and_what_was_there_stays(
 
 
 def test_a_large_file_is_taken_up_to_the_limit(far: RemoteClient, shelf: Shelf, job: dict[str, Any]) -> None:
-    good(far.put(job, "a.txt", b"x" * LIMIT))
-    refused(far.put(job, "a.txt", b"x" * (LIMIT + 1)), 413, "too_large")
+    assert good(far.put(job, "a.txt", b"x" * LIMIT))["bytes"] == LIMIT
+    assert refused(far.put(job, "a.txt", b"x" * (LIMIT + 1)), 413, "too_large")

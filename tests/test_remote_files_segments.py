@@ -10,6 +10,8 @@ from typing import Any
 
 import pytest
 
+from jobs.models import Status
+from tests.actors import status_of
 from tests.remote_client import RemoteClient, good, refused
 from tests.remote_films import CHUNK, SOUND, changed, claim, listed, make, send_all
 from tests.remote_films import encoder as encoder  # fixtures
@@ -117,12 +119,13 @@ def test_a_sound_track_may_write_its_own_files_only(
         refused(sound.send(name, sound.files[first]), 422, "refused")
     send_all(encoder, sound.job, sound.files)
     good(encoder.report("complete", sound.job))
+    assert status_of(sound.job["job_id"]) == Status.COMPLETED
 
 
 def test_a_file_that_is_too_large_is_not_even_read(made: Made) -> None:
     for name in (INIT, FIRST, MANIFEST):
         answer = made.far.put(made.job, name, b"x", CONTENT_LENGTH=str(10**10))
-        refused(answer, 413, "too_large")
+        assert refused(answer, 413, "too_large")
 
 
 MANIFESTS: dict[str, Callable[[bytes], bytes]] = {
