@@ -17,7 +17,7 @@ from tests.video_failures import run_all
 from tests.video_site import accept, check_published, clip, current, files_in, only_transcode, two_qualities
 from videos import intervening, manifests, pipeline, storage
 from videos.exceptions import ActionRefused
-from videos.media import encode, examine
+from videos.media import contained, encode
 from videos.models import TranscodeStatus, Video, VideoStatus
 
 pytestmark = pytest.mark.django_db
@@ -50,7 +50,7 @@ def test_a_process_that_dies_looking_at_the_source_harms_nobody_and_is_tried_aga
 ) -> None:
     video = accept(clip(50))
     with pytest.MonkeyPatch.context() as hostile:
-        hostile.setattr(examine, "CHILD", "import os, signal; os.kill(os.getpid(), signal.SIGSEGV)")
+        hostile.setattr(contained, "CHILD", "import os, signal; os.kill(os.getpid(), signal.SIGSEGV)")
         (run,) = run_due_jobs(raise_errors=False, limit=1)
         assert (run.type, run.status) == ("videos.probe", Status.WAITING)
         assert "it is damaged, or made to do harm" in run.error
