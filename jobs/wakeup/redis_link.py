@@ -26,7 +26,9 @@ ANSWER_DUE = 0.2
 SLOW = 0.05
 """An answer that took longer counts against Redis."""
 BLOCK = 1.0
-"""How long a listener waits in one command. Its connection is taken for dead a second later."""
+"""How long a listener waits in one command."""
+SILENCE = 1.0
+"""How much longer, before its connection is taken for dead."""
 
 
 class Link:
@@ -131,7 +133,7 @@ def key(name: str) -> str:
 
 def listening_client() -> Redis:
     """A connection of one's own, to wait on."""
-    return _client(conf.current().redis_url, 1, answer_due=BLOCK + 1.0)
+    return _client(conf.current().redis_url, 1, answer_due=BLOCK + SILENCE)
 
 
 def demand() -> None:
