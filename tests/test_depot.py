@@ -202,6 +202,7 @@ def test_a_remote_worker_is_put_off_while_the_storage_is_away(
     refused(encoder.report("complete", job), 409, "unfinished")
     good(encoder.put(job, address, manifest))
     good(encoder.report("complete", job))
+    assert {"g1/360p/seg_00001.m4s", f"g1/{address}"} <= {*bucket.of(transcode.video)}
 
 
 # -- pages and settings ------------------------------------------------------------------------------------------------
