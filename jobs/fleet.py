@@ -212,6 +212,14 @@ def say_goodbye(worker: Worker) -> None:
         raise_alarm("worker_shutdown", worker=worker.name)
 
 
+def mark_dead_offline(worker: Worker, proof: str) -> bool:
+    """A worker that is proven dead need not be waited for. False: that was known."""
+    if not Worker.objects.online().filter(pk=worker.pk).update(status=WorkerStatus.OFFLINE):
+        return False
+    raise_alarm("worker_offline", worker=worker.name, reason=proof)
+    return True
+
+
 def mark_silent_offline() -> list[str]:
     """Workers not heard of for too long. The condition is part of the update, so a racing heartbeat wins."""
     silent = Worker.objects.online().silent_for(conf.current().offline_threshold)
@@ -221,7 +229,7 @@ def mark_silent_offline() -> list[str]:
         if silent.filter(pk=pk).update(status=WorkerStatus.OFFLINE)
     ]
     for name in names:
-        raise_alarm("worker_offline", worker=name)
+        raise_alarm("worker_offline", worker=name, reason="it is silent")
     return names
 
 

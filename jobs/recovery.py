@@ -6,7 +6,7 @@ Every second: due jobs, and proof that a worker is dead. Every minute: everythin
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
 from django.db.models import Exists, OuterRef
@@ -76,10 +76,10 @@ def glance(worker_id: str | None = None) -> Glance:
     return Glance(bool(pending), next_due, order, [row[4] for row in holders], next_firing)
 
 
-def bury_the_dead(lease_holders: list[str]) -> list[str]:
-    """Take back the jobs of workers that are proven dead. Returns the ids of the jobs."""
+def bury_the_dead(suspects: Iterable[str]) -> list[str]:
+    """Those of them that are proven dead lose their jobs and count as offline. Returns the ids of the jobs."""
     recovered: list[str] = []
-    for worker in Worker.objects.filter(pk__in=lease_holders):
+    for worker in Worker.objects.filter(pk__in=suspects):
         if fleet.proof_of_death(worker) is None:
             continue
         with database.atomic():
@@ -88,9 +88,14 @@ def bury_the_dead(lease_holders: list[str]) -> list[str]:
             # Lock, then check: its name may have been taken over by a new process, which holds jobs of its own.
             locked = Worker.objects.select_for_update().filter(pk=worker.pk).first()
             proof = fleet.proof_of_death(locked) if locked else None
-            jobs = recover_lost(worker.pk, proof) if proof else []
+            if locked is None or proof is None:
+                continue
+            jobs = recover_lost(worker.pk, proof)
+            is_news = fleet.mark_dead_offline(locked, proof)
         if jobs:
             log.warning("recovered %d job(s): %s", len(jobs), proof)
+        elif is_news:
+            log.warning("a worker that held no job is dead: %s", proof)
         recovered += jobs
     return recovered
 
@@ -173,7 +178,8 @@ STEPS: tuple[Callable[[], object], ...] = (
 
 def sweep() -> bool:
     """All of it, each step in a transaction of its own. False: another worker is sweeping."""
-    bury_the_dead(glance().lease_holders)
+    # Beside those that hold jobs, of which every tick makes sure, the idle ones: nobody should count on the dead.
+    bury_the_dead({*glance().lease_holders, *Worker.objects.online().values_list("pk", flat=True)})
     for step in STEPS:
         with database.atomic():
             if not database.try_sweep_lock():

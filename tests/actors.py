@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 import threading
 from collections.abc import Callable, Collection, Sequence
 from concurrent.futures import Future
@@ -12,7 +13,7 @@ from typing import Any, Generic, TypeVar
 from django.db import connection, connections
 from django.db.models.functions import Now
 
-from jobs import database, lifecycle, registry
+from jobs import database, lifecycle, processes, registry
 from jobs.lifecycle import ClaimedJob
 from jobs.models import Attempt, Event, Job, Worker, WorkerStatus
 from tests.support import wait_until
@@ -37,6 +38,14 @@ def new_worker(
         }
     )
     return worker
+
+
+def a_dead_process(**fields: Any) -> Worker:
+    """A worker of this host whose process has ended without a word."""
+    process = subprocess.Popen(["true"])
+    mark = processes.start_mark(process.pid) or ""
+    process.wait()
+    return new_worker(host=str(processes.this_host()), pid=process.pid, process_start=mark, **fields)
 
 
 def claim_one(worker: Worker | None = None) -> ClaimedJob:

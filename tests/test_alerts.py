@@ -15,7 +15,7 @@ from jobs.alerts.wording import Kind
 from jobs.exceptions import QueueFull
 from jobs.models import AlertKind, FailurePattern, Job
 from jobs.testing import run_due_jobs
-from tests.actors import claim_one, expire, new_worker, race
+from tests.actors import a_dead_process, claim_one, expire, new_worker, race
 from tests.alerting import FINAL, alerts, fail_for_good, kinds, told_to
 from tests.breakers import fail_one
 from tests.conftest import Declare
@@ -44,6 +44,10 @@ def fall_silent() -> None:
     recovery.mark_offline()
 
 
+def die() -> None:
+    recovery.bury_the_dead([a_dead_process().pk])
+
+
 def start_and_stop() -> None:
     worker = fleet.register(name="w", job_types=[], capabilities=[], concurrency=1)
     fleet.say_goodbye(worker)
@@ -60,6 +64,7 @@ def open_a_breaker() -> None:
         (recover_one, ["stale_job_recovered"]),
         (fail_for_good, ["job_max_retries_exceeded"]),
         (fall_silent, ["worker_offline"]),
+        (die, ["worker_offline"]),
         (start_and_stop, ["worker_startup", "worker_shutdown"]),
         (open_a_breaker, ["breaker_opened"]),
     ],

@@ -7,8 +7,8 @@ from django.db import transaction
 from django.db.models.functions import Now
 
 from jobs import enqueue, fleet, lifecycle, recovery
-from jobs.models import Status, Worker
-from tests.actors import Background, claim_one, new_worker, outcomes_of, status_of
+from jobs.models import Status, Worker, WorkerStatus
+from tests.actors import Background, a_dead_process, claim_one, new_worker, outcomes_of, status_of
 
 pytestmark = pytest.mark.django_db
 
@@ -31,6 +31,24 @@ def test_a_worker_that_is_only_silent_keeps_its_jobs() -> None:
     assert fleet.mark_silent_offline() == [worker.name]
     assert recovery.bury_the_dead([worker.pk]) == []
     assert status_of(job) == Status.PROCESSING
+
+
+def test_a_worker_that_is_proven_dead_counts_as_offline_at_once_with_or_without_jobs() -> None:
+    busy, idle, alive = a_dead_process(status=WorkerStatus.BUSY), a_dead_process(), new_worker()
+    job = enqueue("tests.noop")
+    claim_one(busy)
+    assert recovery.bury_the_dead([busy.pk, alive.pk]) == [job.id]
+    assert set(Worker.objects.online()) == {idle, alive}
+    assert recovery.sweep()
+    assert set(Worker.objects.online()) == {alive}
+
+
+def test_a_worker_that_was_taken_for_dead_comes_back_by_its_heartbeat() -> None:
+    worker = a_dead_process()
+    assert fleet.mark_dead_offline(worker, "its session lock is free")
+    assert not fleet.mark_dead_offline(worker, "its session lock is free")
+    fleet.heartbeat(worker, busy=False)
+    assert Worker.objects.online().get() == worker
 
 
 def test_a_worker_whose_name_was_taken_over_meanwhile_keeps_what_it_has_claimed(

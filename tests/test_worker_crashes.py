@@ -69,6 +69,7 @@ def test_a_job_of_a_killed_worker_runs_again_on_another(
     first, second = read_notes(log, "started")
     assert (first["attempt"], second["attempt"]) == (1, 2)
     assert first["pid"] == victim.pid != second["pid"]
+    assert [worker.pid for worker in Worker.objects.online()] == [second["pid"]], "nobody counts on the dead"
 
 
 @pytest.mark.skipif(connection.vendor != "postgresql", reason="session locks exist on PostgreSQL only")

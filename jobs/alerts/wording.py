@@ -29,7 +29,7 @@ _SENTENCES = {
     Kind.JOB_FAILED_PATTERN: "{count} jobs failed alike ({subject}): {error}",
     Kind.WORKER_STARTUP: "Worker {worker} has started.",
     Kind.WORKER_SHUTDOWN: "Worker {worker} has stopped.",
-    Kind.WORKER_OFFLINE: "Worker {worker} is silent and counts as offline.",
+    Kind.WORKER_OFFLINE: "Worker {worker} counts as offline: {reason}.",
     Kind.QUEUE_DEPTH_HIGH: "{depth} jobs are in the queue, more than {limit}.",
     Kind.BREAKER_OPENED: "Breaker {breaker} has opened: {reason}",
 }
