@@ -155,7 +155,9 @@ class AsyncStream(_Stream):
                 if part:
                     return part
                 with contextlib.suppress(TimeoutError):
-                    await asyncio.wait_for(self._something.wait(), self._patience())
+                    # Not wait_for(): that of Python 3.11 forgets a cancellation when news come at the same moment.
+                    async with asyncio.timeout(self._patience()):
+                        await self._something.wait()
         except BaseException:  # the end, or the page is gone and the request is cancelled
             self.close()
             raise
