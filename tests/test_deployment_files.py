@@ -163,6 +163,16 @@ def test_kustomize_applies_every_manifest() -> None:
     assert set(listed) == there - {"kustomization.yaml"}
 
 
+def test_a_filter_of_system_calls_lets_ffmpeg_be_contained_and_kills_nothing() -> None:
+    """It killed every look at an upload: Landlock is not among the calls of a system service."""
+    filtered = [options(unit) for unit in UNITS if "SystemCallFilter" in options(unit)]
+    assert filtered
+    landlock = {"landlock_create_ruleset", "landlock_add_rule", "landlock_restrict_self"}
+    for unit in filtered:
+        assert landlock <= set(unit["SystemCallFilter"].split())
+        assert unit["SystemCallErrorNumber"] == "EPERM"
+
+
 @pytest.mark.skipif(not shutil.which("systemd-analyze"), reason="needs systemd-analyze")
 def test_systemd_accepts_the_units(tmp_path: Path) -> None:
     programs = tmp_path / "venv" / "bin"

@@ -156,6 +156,18 @@ def test_what_breaks_the_process_that_looks_is_refused(
     assert "looking at good.mp4 ended with" in caplog.text
 
 
+def test_a_machine_that_forbids_to_look_is_to_blame_and_not_the_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    killed = tmp_path / "contain.py"
+    killed.write_text(
+        "import os, signal; os.kill(os.getpid(), signal.SIGSYS)"
+    )  # as a filter of system calls does
+    monkeypatch.setattr(contained, "CONTAIN", killed)
+    with pytest.raises(NotPlayable, match="This server cannot look at files"):
+        examine(make_clip(tmp_path / "good.mp4", frames=5))
+
+
 def test_what_takes_too_long_is_stopped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(examining, "SLACK", 0)
     monkeypatch.setattr(contained, "CHILD", "while True: pass")

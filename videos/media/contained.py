@@ -9,6 +9,7 @@ import importlib
 import importlib.util
 import json
 import os
+import signal
 import subprocess
 import sys
 import time
@@ -50,6 +51,11 @@ class Bounds:
 class Broken(MediaError):
     """It did not answer: it was out of memory or time, or fell over."""
 
+    def __init__(self, message: str, *, returncode: int | None = None) -> None:
+        super().__init__(message)
+        self.is_forbidden = returncode == -signal.SIGSYS
+        """A filter of system calls has killed it: no fault of the file."""
+
 
 def call(
     function: Callable[..., Any], *arguments: str, within: Bounds, stop: Callable[[], bool] | None = None
@@ -75,7 +81,7 @@ def call(
         return json.loads(said)
     except ValueError:
         told = complaints[-2000:].decode(errors="replace").strip()
-        raise Broken(f"ended with {process.returncode}: {told}") from None
+        raise Broken(f"ended with {process.returncode}: {told}", returncode=process.returncode) from None
 
 
 def _wait(

@@ -22,6 +22,10 @@ MEMORY = 4 << 30
 SLACK = 60
 """Seconds beyond Limits.scan_seconds, after which it has hung."""
 TOO_MUCH = "The file asks for more memory or time than a video needs: it is damaged, or made to do harm."
+FORBIDDEN = (
+    "This server cannot look at files: something forbids it the system calls of Landlock. "
+    "Whoever runs it must allow them, or let them fail (docs/deploy.md)."
+)
 
 
 def examine(path: Path, *, limits: Limits = Limits(), memory: int = MEMORY) -> SourceInfo:  # noqa: B008 (frozen)
@@ -35,7 +39,7 @@ def examine(path: Path, *, limits: Limits = Limits(), memory: int = MEMORY) -> S
         said = contained.call(answer, str(path), json.dumps(dataclasses.asdict(limits)), within=within)
     except Broken as broken:
         logger.warning("looking at %s %s", path.name, broken)
-        raise LookFailed(TOO_MUCH) from None
+        raise LookFailed(FORBIDDEN if broken.is_forbidden else TOO_MUCH) from None
     if "refused" in said:
         raise NotPlayable(said["refused"])
     return serial.from_json(SourceInfo, said["found"])
