@@ -179,6 +179,7 @@ def stop(children: list[subprocess.Popen[bytes]], stop_requests: list[int]) -> N
 def print_welcome(port: int) -> None:
     print(
         f"\nSprocket runs at http://{HOST}:{port}/admin/ (Ctrl-C stops it; the data stay)\n"
+        f"What visitors see: http://{HOST}:{port}/\n"
         f"The sample: http://{HOST}:{port}/v/{SAMPLE}/ (it shows how far it is, then plays)\n"
         "In another terminal:\n"
         f"  {manage('addvideo', 'FILE', '--wait')}\n"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-from typing import Any
 
 from django.core.paginator import Paginator
 from django.http import Http404, HttpRequest, HttpResponse, HttpResponseBase, JsonResponse
@@ -35,7 +34,7 @@ def watch(request: HttpRequest, slug: str) -> HttpResponse:
         "video": video,
         "now": None if video.current else live_topics.standing_of(video),
         "captions": video.subtitles.defer("webvtt") if video.current else (),
-        "more": _with_posters(others)[:MORE],
+        "more": others.for_shelf()[:MORE],
         "admin_url": _admin_url(request, "admin:videos_video_change", video.pk),
     }
     return render(request, "videos/watch.html", context)
@@ -73,7 +72,7 @@ def channel(request: HttpRequest, slug: str) -> HttpResponse:
     found = get_object_or_404(Channel, slug=slug)
     context = {
         "channel": found,
-        "page": Paginator(_with_posters(found.videos.listed()), SHELF).get_page(request.GET.get("page")),
+        "page": Paginator(found.videos.listed().for_shelf(), SHELF).get_page(request.GET.get("page")),
         "admin_url": _admin_url(request, "admin:videos_video_changelist", query=f"?channel={found.pk}"),
     }
     return render(request, "videos/channel.html", context)
@@ -132,11 +131,6 @@ def _visible(request: HttpRequest, slug: str) -> Video:
     if not may_watch(request.user, video):
         raise Http404("There is no such video.")
     return video
-
-
-def _with_posters(videos: Any) -> Any:
-    """The newest first. A plan is long, and no card shows it."""
-    return videos.select_related("current").defer("current__plan").order_by("-published_at", "-pk")
 
 
 def _admin_url(request: HttpRequest, name: str, *arguments: str, query: str = "") -> str:

@@ -34,6 +34,10 @@ class VideoQuerySet(models.QuerySet["Video"]):
     def listed(self) -> VideoQuerySet:
         return self.watchable().filter(visibility=Visibility.PUBLIC)
 
+    def for_shelf(self) -> VideoQuerySet:
+        """The newest first, with what a card shows. A plan is long, and no card shows it."""
+        return self.select_related("current").defer("current__plan").order_by("-published_at", "-pk")
+
 
 class Video(models.Model):
     id = ulid_primary_key()
