@@ -1,0 +1,106 @@
+"""deploy/compose.yaml brought up as it stands, by podman or docker: its images, commands, variables and volumes."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shlex
+import shutil
+import subprocess
+from collections.abc import Mapping
+from typing import Any
+
+from tests.deployment import EXAMPLE, compose
+from tests.support import ROOT, wait_until
+
+ENGINE = shutil.which("podman") or shutil.which("docker")
+PREFIX = "sprocket-test"
+HOST = "videos.example.org"
+
+
+class Site:
+    """Containers by the names of their services; further ones of a service have a number."""
+
+    def __init__(self) -> None:
+        self._services: Mapping[str, Any] = compose()["services"]
+        self._names: list[str] = []
+        self._variables = {"DATABASE_PASSWORD": os.urandom(16).hex()}
+
+    def build(self) -> None:
+        """SPROCKET_BUILD_OPTIONS: what this machine's builder needs besides, such as `--network host`."""
+        given = shlex.split(os.environ.get("SPROCKET_BUILD_OPTIONS", ""))
+        form = ["--format", "docker"] if "podman" in str(ENGINE) else []
+        self.engine("build", *form, *given, "--file", "deploy/Dockerfile", "--tag", PREFIX, ".")
+
+    def up(self) -> None:
+        self.engine("network", "create", PREFIX)
+        self.start("database")
+        wait_until(lambda: self.succeeds("exec", self.name("database"), *self._health_of("database")))
+        self.start("redis")
+        self.start("migrate")
+        assert self.engine("wait", self.name("migrate")).strip() == "0", self.logs("migrate")
+        self.start("web")
+
+    def start(self, service: str, number: int = 1) -> str:
+        told = self._services[service]
+        is_ours = told["image"] == "sprocket"
+        environment = {
+            **(EXAMPLE | {"SECRET_KEY": "x" * 60} if is_ours else {}),
+            **told.get("environment", {}),
+        }
+        name = self.name(service, number)
+        self._names.append(name)
+        self.engine(
+            *("run", "--detach", "--name", name, "--network", PREFIX, "--network-alias", service),
+            *(["--init"] if told.get("init") else []),
+            *(
+                word
+                for pair in environment.items()
+                for word in ("--env", f"{pair[0]}={self._filled(pair[1])}")
+            ),
+            *(word for volume in told.get("volumes", []) for word in ("--volume", f"{PREFIX}-{volume}")),
+            *(["--publish", "127.0.0.1::8000"] if "ports" in told else []),
+            PREFIX if is_ours else told["image"],
+            *told.get("command", []),
+        )
+        return name
+
+    def name(self, service: str, number: int = 1) -> str:
+        return f"{PREFIX}-{service}-{number}"
+
+    def manage(self, *arguments: str) -> str:
+        return self.engine("exec", self.name("web"), "python", "manage.py", *arguments)
+
+    def status(self) -> dict[str, Any]:
+        found: dict[str, Any] = json.loads(self.manage("jobs", "status", "--json"))
+        return found
+
+    def address(self) -> str:
+        return "http://" + self.engine("port", self.name("web"), "8000").split()[-1]
+
+    def logs(self, service: str, number: int = 1) -> str:
+        name = self.name(service, number)
+        done = subprocess.run([str(ENGINE), "logs", name], capture_output=True, text=True)
+        return done.stdout + done.stderr
+
+    def down(self) -> None:
+        self.succeeds("rm", "--force", "--volumes", *self._names)
+        self.succeeds("volume", "rm", *(f"{PREFIX}-{name}" for name in compose()["volumes"]))
+        self.succeeds("network", "rm", PREFIX)
+
+    def engine(self, *arguments: str) -> str:
+        done = subprocess.run([str(ENGINE), *arguments], cwd=ROOT, capture_output=True, text=True)
+        assert done.returncode == 0, f"{shlex.join(arguments)}: {done.stderr[-2000:]}"
+        return done.stdout
+
+    def succeeds(self, *arguments: str) -> bool:
+        return subprocess.run([str(ENGINE), *arguments], cwd=ROOT, capture_output=True).returncode == 0
+
+    def _health_of(self, service: str) -> list[str]:
+        kind, *command = map(str, self._services[service]["healthcheck"]["test"])
+        assert kind == "CMD"
+        return command
+
+    def _filled(self, value: str) -> str:
+        return re.sub(r"\$\{(\w+)[^}]*\}", lambda match: self._variables[match[1]], value)
