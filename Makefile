@@ -13,6 +13,9 @@ NPM      := $(shell command -v npm 2>/dev/null)
 # What browsers without HLS of their own need. Where there is no npm, the site runs without it and the watch page says so.
 PLAYER   := $(if $(NPM),vendor/hls.js/.installed)
 
+# Machines that switch bytecode off would compile the project anew at each start of a process, and tests start thousands.
+unexport PYTHONDONTWRITEBYTECODE
+
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
 
@@ -30,6 +33,9 @@ test-postgresql: $(VENV)/.installed-dev $(PLAYER) ## Run the tests on PostgreSQL
 test-sqlite: $(VENV)/.installed-dev $(PLAYER) ## Run the tests on SQLite only
 	$(PYTEST) --database=sqlite $(ARGS)
 
+matrix: $(VENV)/.installed-dev ## Run the core's tests on every pair of Python and Django that this machine has
+	$(BIN)/nox --session core $(MATRIX) -- --quiet $(ARGS)
+
 check: export DJANGO_SETTINGS_MODULE = tests.settings
 check: $(VENV)/.installed-dev ## Lint, format, types, import contract, migrations, system checks
 	$(BIN)/ruff check
@@ -45,6 +51,8 @@ format: $(VENV)/.installed-dev ## Format the code and mend what ruff can
 
 bench: $(VENV)/.installed-dev ## Measure the queue beside its peers
 	$(BIN)/python -m benchmarks $(ARGS)
+
+player: $(PLAYER) ## Install hls.js into vendor (needs npm)
 
 wheel: $(VENV)/.installed-dev ## Build the wheel into dist/
 	$(BIN)/python -m build --wheel
@@ -78,4 +86,4 @@ $(BIN)/python:
 		{ echo "Python 3.11 or newer is needed, as $(PYTHON); name another with: make $(MAKECMDGOALS) PYTHON=…" >&2; exit 2; }
 	@$(PYTHON) -m venv $(VENV) || { rm -rf $(VENV); exit 2; }
 
-.PHONY: help run test test-postgresql test-sqlite check format bench wheel clean
+.PHONY: help run test test-postgresql test-sqlite matrix check format bench player wheel clean

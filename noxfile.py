@@ -1,6 +1,6 @@
 """Every supported Python with every supported Django: `nox` runs what this machine has interpreters for.
 
-nox --list · nox -s "core(python='3.13', django='6.1')" · nox -s core -- -k lease
+nox --list · nox -s "core(python='3.13', django='6.1')" · nox -s core -- -k lease · nox -s more
 Not part of `.ci/run`, which tests one pair whole and the wheel on the oldest and the newest.
 """
 
@@ -10,6 +10,7 @@ import os
 from pathlib import Path
 
 import nox
+from nox.command import CommandFailed
 
 # pyenv shows only the Pythons that somebody has chosen.
 PYENV = Path(os.environ.get("PYENV_ROOT", Path.home() / ".pyenv"))
@@ -31,6 +32,8 @@ PAIRS = [
 ]
 """Django 6 needs Python 3.12."""
 
+DATABASES = os.environ.get("MATRIX_DATABASES", "sqlite postgresql").split()
+
 TOOLS = [
     "build",
     "django-tasks",
@@ -45,6 +48,7 @@ TOOLS = [
     "pytest-django",
     "pytest-randomly",
     "pytest-timeout",
+    "pytest-xdist",
     "scikit-video",
 ]
 """What the core's tests need of requirements-dev.txt, where their versions stand."""
@@ -53,29 +57,37 @@ CORE = [
     "tests/test_enqueue.py",
     "tests/test_claiming.py",
     "tests/test_leases.py",
-    "tests/test_lifecycle_machine.py",
     "tests/test_retry.py",
     "tests/test_workflows.py",
     "tests/test_unique_keys.py",
     "tests/test_concurrency_limits.py",
     "tests/test_constraints.py",
     "tests/test_settings.py",
-    "tests/test_runworker_command.py",
-    "tests/test_worker_drain.py",
     "tests/test_testing_helpers.py",
     "tests/test_admin_jobs.py",
     "tests/test_admin_pages.py",
     "tests/test_admin_rights.py",
     "tests/test_api_jobs.py",
-    "tests/test_foreign_site.py",
-    "tests/test_foreign_site_customs.py",
-    "tests/test_foreign_site_databases.py",
-    "tests/test_docs_foreign_site.py",
     "tests/test_tasks_configuration.py",
     "tests/test_tasks_enqueueing.py",
     "tests/test_tasks_from_celery.py",
     "tests/test_tasks_running.py",
 ]
+"""What of Django the apps lean on: its ORM, admin, tasks and requests. A minute for each database."""
+
+MORE = [
+    "tests/test_worker_drain.py",
+    "tests/test_videos_admin.py",
+    "tests/test_videos_pages.py",
+    "tests/test_site_pages.py",
+    "tests/test_lifecycle_machine.py",
+    "tests/test_runworker_command.py",
+    "tests/test_foreign_site.py",
+    "tests/test_foreign_site_customs.py",
+    "tests/test_foreign_site_databases.py",
+    "tests/test_docs_foreign_site.py",
+]
+"""Workers, videos, and the wheel in sites of other people: minutes for each."""
 
 
 def pinned(*names: str) -> list[str]:
@@ -87,15 +99,38 @@ def pinned(*names: str) -> list[str]:
 @nox.session
 @nox.parametrize("python,django", PAIRS)
 def core(session: nox.Session, django: str) -> None:
-    """The queue and the wheel in a foreign site, on both databases."""
+    """The queue, the admin, the tasks and the pages, on both databases."""
+    run_on_both(session, django, CORE)
+
+
+@nox.session
+@nox.parametrize("python,django", PAIRS)
+def more(session: nox.Session, django: str) -> None:
+    """The wheel in foreign sites and the worker's command, on both databases."""
+    run_on_both(session, django, MORE)
+
+
+def run_on_both(session: nox.Session, django: str, files: list[str]) -> None:
     everything_else = [
         line
         for line in Path("requirements.txt").read_text().splitlines()
         if line and not line.startswith(("#", "Django=="))
     ]
     session.install(f"Django~={django}.0", *everything_else, *pinned(*TOOLS))
-    for database in ("sqlite", "postgresql"):
-        session.run("python", "-m", "pytest", f"--database={database}", *CORE, *session.posargs)
+    failed = [database for database in DATABASES if not passes(session, django, database, files)]
+    if failed:
+        session.error(f"tests failed on {' and '.join(failed)}")
+
+
+def passes(session: nox.Session, django: str, database: str, files: list[str]) -> bool:
+    """Each remembers by itself what failed, for `-- --last-failed --last-failed-no-failures=none`."""
+    memory = f"cache_dir=.pytest_cache/{session.python}-{django}-{database}"
+    command = ["python", "-m", "pytest", "-n", "auto", "-o", memory, f"--database={database}", *files]
+    try:
+        session.run(*command, *session.posargs, success_codes=[0, 5])  # 5: none was chosen
+    except CommandFailed:
+        return False
+    return True
 
 
 @nox.session(python="3.11")

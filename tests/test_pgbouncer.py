@@ -14,14 +14,11 @@ from jobs import enqueue, enqueue_many
 from jobs.models import Attempt, Job, Worker
 from tests.actors import status_of
 from tests.conftest import RunManage, StartManage
-from tests.pgbouncer import PROGRAM, PgBouncer
+from tests.pgbouncer import PROGRAM, PgBouncer, skip_or_fail
 from tests.support import wait_until
 from tests.workers import QUICK, wait_for_status, wait_for_worker
 
-pytestmark = [
-    pytest.mark.django_db(transaction=True),
-    pytest.mark.skipif(PROGRAM is None, reason="needs pgbouncer (Debian: apt-get install pgbouncer)"),
-]
+pytestmark = pytest.mark.django_db(transaction=True)
 
 JOBS = 300
 POOLED = {"JOBS_SESSION_FEATURES": "false"}
@@ -31,6 +28,8 @@ POOLED = {"JOBS_SESSION_FEATURES": "false"}
 def bouncer(database_url_of_test_database: str) -> Iterator[PgBouncer]:
     if connection.vendor != "postgresql":
         pytest.skip("PgBouncer is for PostgreSQL")
+    if PROGRAM is None:
+        skip_or_fail()
     bouncer = PgBouncer(database_url_of_test_database)
     yield bouncer
     bouncer.close()
