@@ -149,12 +149,14 @@ def test_a_changed_setting_counts_at_once(settings: Any) -> None:
     assert conf.current().max_attempts == 3
 
 
+@pytest.mark.django_db
 def test_without_any_settings_the_defaults_count(settings: Any) -> None:
     del settings.JOBS
     assert conf.current() == JobsSettings()
     assert [message for message in run_checks() if message.id == "jobs.E001"] == []
 
 
+@pytest.mark.django_db
 def test_reading_a_wrong_setting_raises_with_the_reason(settings: Any) -> None:
     settings.JOBS = {"CLAIM_DURATION": "banana"}
     with pytest.raises(ImproperlyConfigured, match="'banana' is not a duration"):

@@ -37,7 +37,13 @@ def server(request: Any) -> Iterator[RedisServer]:
 @pytest.fixture(autouse=True)
 def redis(server: RedisServer, settings: Settings, monkeypatch: pytest.MonkeyPatch) -> Any:
     server.make_healthy()
-    settings.JOBS = {**settings.JOBS, "QUEUE_MODE": "redis", "REDIS_URL": server.url}
+    # Without session features there is no second ear: that of PostgreSQL tells its worker to look whenever it connects.
+    settings.JOBS = {
+        **settings.JOBS,
+        "QUEUE_MODE": "redis",
+        "REDIS_URL": server.url,
+        "SESSION_FEATURES": False,
+    }
     be_patient(monkeypatch)
     monkeypatch.setattr(redis_link, "SILENCE", 60)
     monkeypatch.setattr(streams, "ABANDONED_AFTER", 60)
@@ -85,6 +91,8 @@ def listen() -> Iterator[Listen]:
         worker.ear._streams.ask_to_stop()  # type: ignore[union-attr]
     for worker in started:
         worker.ear.stop()
+        # On a busy machine it may take longer; until then it would take hints of the next test.
+        wait_until(lambda w=worker: not w.ear._streams._thread.is_alive())  # type: ignore[misc]
 
 
 def lengths(redis: Any) -> dict[str, int]:

@@ -26,6 +26,7 @@ from videos import conf
         ("SEGMENT_SECOND", "6", "Did you mean SEGMENT_SECONDS?"),
     ],
 )
+@pytest.mark.django_db
 def test_nonsense_is_refused_by_a_system_check(
     settings: Settings, key: str, value: str, complaint: str
 ) -> None:

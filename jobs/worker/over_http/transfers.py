@@ -107,6 +107,8 @@ def persist(cancelled: threading.Event, attempt: Callable[[], T], on_trouble: Ca
         try:
             return attempt()
         except Unreachable as problem:
+            if cancelled.is_set():
+                raise Cancelled from None
             on_trouble(str(problem))
             patience.wait(cancelled)
 
