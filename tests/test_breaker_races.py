@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import os
 import signal
-import time
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from functools import partial
 from pathlib import Path
 
 import pytest
-from django.db import transaction
+from django.db import connection, transaction
 from pytest_django import Settings
 
 from jobs import BreakerOpen, breaker, enqueue_many, lifecycle
@@ -121,6 +120,26 @@ def test_a_trial_whose_worker_is_killed_frees_its_place(start_manage: StartManag
     assert state_of() == "closed"
 
 
+@pytest.mark.skipif(connection.vendor != "postgresql", reason="on SQLite who writes keeps all others from claiming")
+def test_a_worker_takes_no_job_in_the_place_of_one_whose_failure_is_not_written(
+    start_manage: StartManage, tmp_path: Path
+) -> None:
+    """It would run dozens that fail alike before the breaker hears of the first."""
+    log, up = tmp_path / "log", tmp_path / "up"
+    Breaker.objects.create(name="payments")
+    enqueue_many("work.needs_service", [{"log": str(log), "up": str(up)}] * 40, max_attempts=1000)
+    with transaction.atomic():
+        Breaker.objects.select_for_update().get()
+        worker = wait_for_worker(start_manage("runworker", "--concurrency", "4", env=QUICK))
+        wait_until(lambda: len(read_notes(log)) >= 4)
+        for _ in range(3):  # in which it could have gone on
+            heard = Worker.objects.get().last_heartbeat
+            wait_until(lambda heard=heard: Worker.objects.get(pk=worker.pk).last_heartbeat != heard)  # type: ignore[misc]
+        assert len(read_notes(log)) == 4
+    up.touch()
+    wait_until(lambda: Job.objects.completed().count() == 40)
+
+
 def test_a_fleet_stops_trying_while_the_service_is_down_and_finishes_when_it_is_back(
     start_manage: StartManage, tmp_path: Path
 ) -> None:
@@ -128,13 +147,13 @@ def test_a_fleet_stops_trying_while_the_service_is_down_and_finishes_when_it_is_
     quick = QUICK | {"JOBS_BREAKER_FAILURES": "3", "JOBS_BREAKER_COOLDOWN": "500ms"}
     jobs = 40
     enqueue_many("work.needs_service", [{"log": str(log), "up": str(up)}] * jobs, max_attempts=1000)
-    began = time.monotonic()
     for _ in range(3):
         start_manage("runworker", "--concurrency", "2", env=quick)
     wait_until(lambda: Breaker.objects.filter(state__in=["open", "half-open"], failures__gt=5).exists())
     tried = Attempt.objects.count()
-    cooldowns = (time.monotonic() - began) / 0.5
-    assert tried < jobs + cooldowns  # before it opened at most what was running, then one trial per cooldown
+    places = 3 * 2
+    # Those that ran when it opened have failed uncounted; as many may have been claimed in the same moment.
+    assert tried <= Breaker.objects.get().failures + 2 * places
     assert not Job.objects.completed().exists()
     up.touch()
     wait_until(lambda: Job.objects.completed().count() == jobs)

@@ -174,17 +174,22 @@ class WorkerLoop:
                 self._wait_for_work()
 
     def _claim(self) -> bool:
-        free = self._executor.free
-        if self._transport.place_is_held_until_reported:
-            free -= self._reporter.waiting
+        free = self._free_places()
         if free <= 0:
             return False
         jobs, asked_at = self._transport.claim(free, self._executor.running_by_type())
         self._executor.start(jobs, claimed_at=asked_at)
         return bool(jobs)
 
-    def _place_given_back(self) -> None:
-        if self._transport.place_is_held_until_reported:
+    def _free_places(self) -> int:
+        """The place of a job that has failed is free when everybody knows of the failure."""
+        holds_all = self._transport.place_is_held_until_reported
+        return self._executor.free - (
+            self._reporter.waiting if holds_all else self._reporter.waiting_failures
+        )
+
+    def _place_given_back(self, after_failures: bool) -> None:
+        if after_failures or self._transport.place_is_held_until_reported:
             self._bell.ring()
 
     def _give_back_unheard(self) -> None:
@@ -219,7 +224,7 @@ class WorkerLoop:
 
     def _wait_for_work(self) -> None:
         """Full: until a slot is free. Nothing to claim: look again soon, later and later, then sleep until woken."""
-        if self._executor.free <= 0:
+        if self._free_places() <= 0:
             self._bell.wait(0.002 if self._executor.relieve() else 1.0)
             return
         self._executor.relieve()

@@ -1,6 +1,7 @@
 """Reports how jobs ended, in batches: one transaction for whatever has ended meanwhile (group commit).
 
-Outcomes are kept until the queue has them; progress is only ever the latest value of each job.
+Outcomes are kept until the queue has them; progress is only ever the latest value of each job. The worker takes no job
+in the place of a failed one before its failure is written: a breaker that it would open must not come too late.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ class Reporter:
         *,
         is_busy: Callable[[], bool],
         on_lost: Callable[[Lease], None],
-        on_written: Callable[[], None] = lambda: None,
+        on_written: Callable[[bool], None] = lambda with_failures: None,
         on_dismissed: Callable[[WorkerDismissed], None] = lambda dismissal: None,
     ) -> None:
         self._transport = transport
@@ -44,6 +45,7 @@ class Reporter:
         self._on_dismissed = on_dismissed
         self._outcomes: deque[Outcome] = deque()
         self._batch: list[Outcome] = []
+        self._failures: set[Lease] = set()
         self._progress: dict[Lease, ProgressReport] = {}
         self._something = threading.Event()
         self._stopping = False
@@ -56,6 +58,8 @@ class Reporter:
         self._thread.start()
 
     def outcome(self, outcome: Outcome) -> None:
+        if outcome.failure:
+            self._failures.add(outcome.lease)
         self._outcomes.append(outcome)
         if not self._something.is_set():
             self._something.set()
@@ -75,6 +79,10 @@ class Reporter:
     def waiting(self) -> int:
         """How many outcomes are not written yet; for a moment one may count twice."""
         return len(self._outcomes) + len(self._batch)
+
+    @property
+    def waiting_failures(self) -> int:
+        return len(self._failures)
 
     def unwritten(self) -> list[Lease]:
         """Leases whose end is known here and not yet in the database."""
@@ -104,8 +112,9 @@ class Reporter:
                     self._outcomes.popleft()
             try:
                 if batch:
+                    had_failures = bool(self._failures)
                     self._write_or_refuse(batch)
-                    self._on_written()
+                    self._on_written(had_failures)
                 self._unwritten = len(self._outcomes)
                 if self._progress and time.monotonic() >= next_progress:
                     next_progress = time.monotonic() + self._transport.progress_seconds
@@ -114,6 +123,7 @@ class Reporter:
             except WorkerDismissed as dismissal:
                 batch.clear()  # nobody will ever take them
                 self._outcomes.clear()
+                self._failures.clear()
                 self._on_dismissed(dismissal)
                 return
             except self._transport.unreachable as error:
@@ -136,6 +146,7 @@ class Reporter:
             log.exception("%d outcome(s) could not be written together; now one by one", len(batch))
             while batch:
                 self._write_alone(batch[0])
+                self._failures.discard(batch[0].lease)
                 del batch[0]
 
     def _write_alone(self, outcome: Outcome) -> None:
@@ -185,6 +196,7 @@ class Reporter:
             except LeaseLost:
                 self._lost(outcome.lease)
             self.failed += 1
+            self._failures.discard(outcome.lease)
             batch.remove(outcome)
 
     def _drop(self, batch: list[Outcome], written: list[Outcome]) -> None:

@@ -50,7 +50,7 @@ class Transport(Protocol):
     farewell_seconds: float
     """How long handlers that were told to stop may take to clean up before the process ends."""
     place_is_held_until_reported: bool
-    """A job that has ended counts as running until its end has been told."""
+    """A job that has ended counts as running until its end has been told; one that has failed does so anyway."""
 
     @property
     def name(self) -> str: ...
