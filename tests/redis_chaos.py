@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 
@@ -13,7 +13,7 @@ from jobs import enqueue
 from jobs.models import Job
 from jobs.wakeup import redis_link
 from tests.redis_server import RedisServer
-from tests.support import wait_until
+from tests.support import ManageProcess, wait_until
 
 
 @dataclass(frozen=True)
@@ -40,15 +40,22 @@ class Phase:
         )
 
 
-def live_through(server: RedisServer, jobs: int, chance: random.Random) -> tuple[list[Phase], dict[str, int]]:
+def live_through(
+    server: RedisServer, jobs: int, chance: random.Random, workers: Sequence[ManageProcess]
+) -> tuple[list[Phase], dict[str, int]]:
     """Enqueue one by one: a fifth in peace, three fifths among faults, a fifth in peace again. Also: the faults."""
     calm = jobs // 5
     before = Phase("before", _enqueue(calm, chance))
     with _faults(server, chance) as suffered:
         during = Phase("during", _enqueue(jobs - 2 * calm, chance))
-    wait_until(lambda: redis_link.link().answers())
+    wait_until(lambda: redis_link.link().answers() and all(map(_listens, workers)))
     after = Phase("after", _enqueue(calm, chance))
     return [before, during, after], suffered
+
+
+def _listens(worker: ManageProcess) -> bool:
+    said = worker.read_output()
+    return said.rfind("no word from Redis") <= said.rfind("announced by Redis again")
 
 
 def _enqueue(count: int, chance: random.Random) -> list[str]:

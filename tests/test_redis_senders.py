@@ -114,6 +114,29 @@ def test_a_redis_that_is_always_slow_is_left_alone(monkeypatch: pytest.MonkeyPat
     wait_until(told)
 
 
+def test_a_redis_that_has_just_come_back_is_not_relied_upon(
+    redis_server: RedisServer, settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Workers come back to it some seconds later than whoever enqueues."""
+    settings.JOBS = {**settings.JOBS, "QUEUE_MODE": "hybrid"}
+    by_the_database: list[str] = []
+    monkeypatch.setattr(wakeup, "_notify", lambda: by_the_database.append("hint"))
+    enqueue("tests.noop")
+    assert len(by_the_database) == 0
+    redis_server.kill()
+    enqueue("tests.noop")
+    assert len(by_the_database) == 1
+    redis_server.make_healthy()
+    wait_until(told)
+    enqueue("tests.noop")
+    assert redis_server.client.xlen(streams.stream("normal")) == 1
+    assert len(by_the_database) == 2
+    monkeypatch.setattr(redis_link, "RECONNECT_CAP", -redis_link.ANSWER_DUE)  # they have had the time
+    enqueue("tests.noop")
+    assert redis_server.client.xlen(streams.stream("normal")) == 2
+    assert len(by_the_database) == 2
+
+
 def test_in_a_forked_process_a_blown_fuse_mends_too(redis_server: RedisServer) -> None:
     """Threads do not survive a fork. As if: the probe is gone, the fuse still blown."""
     link = redis_link.link()

@@ -1,5 +1,6 @@
 """What the tests of the pipeline on real workers share: their settings, their ffmpegs, and when a video has ended."""
 
+from collections import defaultdict
 from pathlib import Path
 
 from django.conf import settings
@@ -23,18 +24,18 @@ def has_ended(work: Video | Transcode) -> bool:
 
 def ffmpegs_below(pid: int) -> list[int]:
     """The process ids of every ffmpeg that this process (or a child of it) has started."""
-    found, parents = [], {pid}
-    rows = []
+    children: dict[int, list[tuple[int, str]]] = defaultdict(list)
     for entry in Path("/proc").iterdir():
         if entry.name.isdigit():
             try:
                 name, _, rest = (entry / "stat").read_text().partition("(")[2].rpartition(")")
             except OSError:
                 continue
-            rows.append((int(entry.name), int(rest.split()[1]), name))
-    for own, parent, name in sorted(rows):
-        if parent in parents:
-            parents.add(own)
+            children[int(rest.split()[1])].append((int(entry.name), name))
+    found, below = [], [pid]
+    while below:  # a child may have the lower number: they begin again at 32,768
+        for own, name in children[below.pop()]:
+            below.append(own)
             if "ffmpeg" in name:
                 found.append(own)
     return found

@@ -29,6 +29,8 @@ BLOCK = 1.0
 """How long a listener waits in one command."""
 SILENCE = 1.0
 """How much longer, before its connection is taken for dead."""
+RECONNECT_CAP = 5.0
+"""Listeners try again at least so often."""
 
 
 class Link:
@@ -39,6 +41,7 @@ class Link:
         self._fuse = Fuse()
         self._lock = threading.Lock()
         self._probe: threading.Thread | None = None
+        self._back_at = float("-inf")
         self._closed = threading.Event()
 
     def tell(self, action: Callable[[Redis], object]) -> bool:
@@ -66,6 +69,10 @@ class Link:
     def answers(self) -> bool:
         """Whether it is there."""
         return self.tell(lambda client: client.ping())
+
+    def may_be_unheard(self) -> bool:
+        """Redis has been back for so short a time that some listener may not be."""
+        return time.monotonic() - self._back_at < RECONNECT_CAP + ANSWER_DUE
 
     def close(self) -> None:
         self._closed.set()
@@ -98,6 +105,7 @@ class Link:
                 self._fuse.failed(time.monotonic())
                 continue
             if time.monotonic() - began <= SLOW:
+                self._back_at = time.monotonic()
                 self._fuse.answered()
                 log.info("Redis is back")
                 return

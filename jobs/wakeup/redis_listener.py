@@ -7,14 +7,14 @@ import threading
 from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING
 
-from jobs.wakeup.redis_link import listening_client
+from jobs.wakeup.redis_link import RECONNECT_CAP, listening_client
 
 if TYPE_CHECKING:
     from redis import Redis
 
 log = logging.getLogger("jobs.wakeup")
 
-_RECONNECT_FIRST, _RECONNECT_CAP = 0.1, 5.0
+_RECONNECT_FIRST = 0.1
 
 
 class Listener(ABC):
@@ -65,7 +65,7 @@ class Listener(ABC):
                 self._lost()
                 client.close()
             self._stopping.wait(self._pause)
-            self._pause = min(_RECONNECT_CAP, self._pause * 2)
+            self._pause = min(RECONNECT_CAP, self._pause * 2)
 
     def _lost(self) -> None:
         self.is_connected = False

@@ -47,7 +47,7 @@ def lane_of(priority: int) -> str:
 
 
 def publish(lane: str) -> bool:
-    """False: Redis was not told."""
+    """False: Redis was not told, or has been back so shortly that workers may not listen to it again."""
 
     def add(client: Redis) -> None:
         with client.pipeline(transaction=False) as both:
@@ -55,7 +55,7 @@ def publish(lane: str) -> bool:
             both.publish(key(LIVE), 1)
             both.execute()
 
-    return link().tell(add)
+    return link().tell(add) and not link().may_be_unheard()
 
 
 def stream(lane: str) -> str:
