@@ -120,7 +120,9 @@ def test_a_trial_whose_worker_is_killed_frees_its_place(start_manage: StartManag
     assert state_of() == "closed"
 
 
-@pytest.mark.skipif(connection.vendor != "postgresql", reason="on SQLite who writes keeps all others from claiming")
+@pytest.mark.skipif(
+    connection.vendor != "postgresql", reason="on SQLite who writes keeps all others from claiming"
+)
 def test_a_worker_takes_no_job_in_the_place_of_one_whose_failure_is_not_written(
     start_manage: StartManage, tmp_path: Path
 ) -> None:
