@@ -11,8 +11,11 @@ from django.core.checks import Tags as CheckTags
 
 from jobs import conf
 
+TAG = "jobs"
+"""What must be in order before a worker starts."""
 
-@register()
+
+@register(TAG)
 def check_settings(**kwargs: Any) -> list[CheckMessage]:
     return [
         Error(problem, hint="See jobs/conf.py for every setting and its default.", id="jobs.E001")
@@ -20,7 +23,7 @@ def check_settings(**kwargs: Any) -> list[CheckMessage]:
     ]
 
 
-@register()
+@register(TAG)
 def check_schedules(**kwargs: Any) -> list[CheckMessage]:
     from jobs import registry
     from jobs.timetable.declarations import all_declared
@@ -36,7 +39,7 @@ def check_schedules(**kwargs: Any) -> list[CheckMessage]:
     ]
 
 
-@register()
+@register(TAG)
 def check_redis(**kwargs: Any) -> list[CheckMessage]:
     raw = getattr(settings, "JOBS", {})
     if conf.find_problems(raw) or not (found := conf.current()).redis_url or found.queue_mode != "database":

@@ -12,11 +12,11 @@ from urllib.parse import quote, urlsplit
 import hypothesis
 import pytest
 from django.db import connection, connections
-from pytest_django import Settings
+from pytest_django import DjangoDbBlocker, Settings
 
 from jobs import capacity, housekeeping, registry, wakeup
-from jobs.invariants import broken_rules
 from jobs.wakeup import redis_link
+from tests import quick_look
 from tests import redis_server as redis_servers
 from tests.databases import server_key
 from tests.postgres_server import PostgresServer
@@ -55,16 +55,25 @@ def _quick_flush() -> Iterator[None]:
         yield
 
 
+@pytest.fixture(scope="session")
+def _what_rules_ask(django_db_setup: None, django_db_blocker: DjangoDbBlocker) -> None:
+    with django_db_blocker.unblock():
+        quick_look.learn()
+
+
 @pytest.fixture(autouse=True)
 def _invariants_hold(request: pytest.FixtureRequest, _django_db_marker: None) -> Iterator[None]:
     """After every test that uses the database, no rule of the queue is broken."""
+    is_concerned = "_django_db_helper" in request.fixturenames or request.node.get_closest_marker("django_db")
+    if is_concerned:
+        request.getfixturevalue("_what_rules_ask")
     for fixture in ("transactional_db", "db"):
         if fixture in request.fixturenames:
             request.getfixturevalue(fixture)  # first, so that the rows are still there at the end
             break
     yield
-    if "_django_db_helper" in request.fixturenames or request.node.get_closest_marker("django_db"):
-        assert broken_rules() == []
+    if is_concerned:
+        assert quick_look.broken_at_a_glance() == []
 
 
 @pytest.fixture(autouse=True)

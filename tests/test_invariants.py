@@ -18,6 +18,7 @@ from jobs.models import Attempt, Event, Job, JobTypeState, Prerequisite, Worker
 from tests.actors import claim_one, new_worker
 from tests.conftest import Declare
 from tests.constraints import without_constraints
+from tests.quick_look import broken_at_a_glance
 
 pytestmark = pytest.mark.django_db
 
@@ -188,7 +189,9 @@ def test_a_rule_notices_what_breaks_it(rule: str, break_it: Break, queue: Queue,
     assert broken_rules() == []
     with without_constraints():
         break_it(queue)
-        assert rule in {violation.rule[: len(rule)] for violation in broken_rules()}
+        found = broken_rules()
+        assert rule in {violation.rule[: len(rule)] for violation in found}
+        assert {str(violation) for violation in found} == set(broken_at_a_glance())
     assert broken_rules() == []
 
 

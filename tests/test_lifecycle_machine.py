@@ -12,11 +12,9 @@ import pytest
 from hypothesis import HealthCheck, Phase, settings
 from hypothesis.stateful import run_state_machine_as_test
 
-from jobs.models import Job, Status
+from jobs.models import Status
 from tests.conftest import Declare
-from tests.constraints import without_constraints
 from tests.lifecycle_machine import LIMIT, LIMITED, MADE, PLAIN, Lifecycle
-from tests.quick_look import is_any_rule_broken
 
 LONGER = "LIFECYCLE_EXAMPLES" in os.environ
 
@@ -44,10 +42,3 @@ def profile() -> settings:
         phases=[Phase.generate, Phase.shrink] if LONGER else [Phase.generate],
         suppress_health_check=list(HealthCheck),
     )
-
-
-def test_the_quick_look_sees_a_broken_rule() -> None:
-    assert not is_any_rule_broken()
-    with without_constraints():
-        Job.objects.create(type=PLAIN, correlation_id="x", blocked=True)
-        assert is_any_rule_broken()

@@ -11,10 +11,11 @@ from django.core.files.storage import InvalidStorageError
 from django.db import router
 
 from jobs import database
+from jobs.checks import TAG
 from videos import conf, depot, pipeline
 
 
-@register()
+@register(TAG)
 def check_settings(**kwargs: Any) -> list[CheckMessage]:
     return [
         Error(problem, hint="See videos/conf.py for every setting and its default.", id="videos.E001")
@@ -22,7 +23,7 @@ def check_settings(**kwargs: Any) -> list[CheckMessage]:
     ]
 
 
-@register()
+@register(TAG)
 def check_storage(**kwargs: Any) -> list[CheckMessage]:
     """Private videos in a storage that anybody may read would be nobody's."""
     alias = getattr(settings, "VIDEOS", {}).get("STORAGE", depot.LOCAL)
@@ -43,7 +44,7 @@ def check_storage(**kwargs: Any) -> list[CheckMessage]:
     ]
 
 
-@register()
+@register(TAG)
 def check_stages(**kwargs: Any) -> list[CheckMessage]:
     try:
         pipeline.in_order()
@@ -54,7 +55,7 @@ def check_stages(**kwargs: Any) -> list[CheckMessage]:
     return []
 
 
-@register()
+@register(TAG)
 def check_home(**kwargs: Any) -> list[CheckMessage]:
     from videos.models import Video
 

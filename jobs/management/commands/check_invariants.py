@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from django.core.management.base import BaseCommand
-
 from jobs.invariants import broken_rules
+from jobs.management.command import QueueCommand
 
 
-class Command(BaseCommand):
+class Command(QueueCommand):
     help = (
         "Check every rule that must hold between jobs, attempts, workers, workflows, and what other apps add: "
         "videos and their files. Exit code 1 if one is broken."

@@ -6,15 +6,16 @@ import argparse
 import json
 from typing import Any
 
-from django.core.management.base import BaseCommand, CommandError, CommandParser
+from django.core.management.base import CommandError, CommandParser
 
 from jobs.conf import parse_duration
 from jobs.exceptions import EnqueueRefused
 from jobs.lifecycle import enqueue, enqueue_many
+from jobs.management.command import QueueCommand
 from jobs.priorities import parse_priority
 
 
-class Command(BaseCommand):
+class Command(QueueCommand):
     help = "Add a job (or many) and print its id."
 
     def add_arguments(self, parser: CommandParser) -> None:

@@ -6,15 +6,16 @@ import argparse
 import json
 from typing import Any
 
-from django.core.management.base import BaseCommand, CommandError, CommandParser
+from django.core.management.base import CommandError, CommandParser
 
 from jobs import lifecycle
 from jobs.exceptions import TransitionRefused
+from jobs.management.command import QueueCommand
 from jobs.models import Job
 from jobs.overview import snapshot
 
 
-class Command(BaseCommand):
+class Command(QueueCommand):
     help = "Show how the queue stands, retry failed jobs, cancel jobs."
 
     def add_arguments(self, parser: CommandParser) -> None:

@@ -5,13 +5,12 @@ from __future__ import annotations
 import sys
 from typing import Any
 
-from django.core.management.base import BaseCommand
-
 from jobs import statistics
+from jobs.management.command import QueueCommand
 from jobs.recovery import prune_jobs, prune_the_rest
 
 
-class Command(BaseCommand):
+class Command(QueueCommand):
     help = "Delete completed and cancelled jobs older than RETENTION. Failed jobs stay. Workers do it every minute too."
 
     def handle(self, *args: Any, **options: Any) -> None:

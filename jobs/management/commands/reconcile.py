@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from django.core.management.base import BaseCommand, CommandParser
+from django.core.management.base import CommandParser
 
+from jobs.management.command import QueueCommand
 from jobs.reconcile import reconcile
 
 
-class Command(BaseCommand):
+class Command(QueueCommand):
     help = (
         "Return jobs of dead workers to the queue, complete jobs whose artifact exists, and queue again completed jobs "
         "whose artifact is missing. Jobs under a live lease are never touched. Workers do this when they start."

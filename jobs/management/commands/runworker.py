@@ -6,10 +6,11 @@ import argparse
 from importlib.util import find_spec
 from typing import Any
 
-from django.core.management.base import BaseCommand, CommandError, CommandParser
+from django.core.management.base import CommandError, CommandParser
 
 from jobs import database, wakeup
 from jobs.exceptions import WorkerRefused
+from jobs.management.command import QueueCommand
 from jobs.worker.arguments import add_arguments, options_of, positive, show_log, unknown_type
 from jobs.worker.loop import WorkerLoop
 from jobs.worker.options import Options
@@ -18,7 +19,7 @@ from jobs.worker.over_http.arguments import add_arguments as add_remote_argument
 from jobs.worker.supervisor import supervise
 
 
-class Command(BaseCommand):
+class Command(QueueCommand):
     help = "Claim jobs and run them until told to stop (Ctrl-C or SIGTERM)."
 
     def add_arguments(self, parser: CommandParser) -> None:

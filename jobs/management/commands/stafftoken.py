@@ -5,13 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 from django.contrib.auth import get_user_model
-from django.core.management.base import BaseCommand, CommandError, CommandParser
+from django.core.management.base import CommandError, CommandParser
 
 from jobs import staff_tokens
 from jobs.conf import parse_duration
+from jobs.management.command import QueueCommand
 
 
-class Command(BaseCommand):
+class Command(QueueCommand):
     help = (
         "Print a token with which a script uses the admin API as this member of the staff: "
         "Authorization: Bearer <token>. It becomes void when the user's password changes."

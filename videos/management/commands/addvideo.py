@@ -7,8 +7,9 @@ import time
 from pathlib import Path
 from typing import Any
 
-from django.core.management.base import BaseCommand, CommandError, CommandParser
+from django.core.management.base import CommandError, CommandParser
 
+from jobs.management.command import QueueCommand
 from jobs.models import Worker
 from videos import found_files, intake, sidecars
 from videos.exceptions import UploadRefused
@@ -19,7 +20,7 @@ from videos.subtitling import Captions
 PAUSE = 0.25
 
 
-class Command(BaseCommand):
+class Command(QueueCommand):
     help = "Add video files to a channel, singly or by the folder; the files themselves stay where they are."
 
     def add_arguments(self, parser: CommandParser) -> None:

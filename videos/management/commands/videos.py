@@ -6,9 +6,10 @@ import argparse
 from collections.abc import Callable
 from typing import Any
 
-from django.core.management.base import BaseCommand, CommandError, CommandParser
+from django.core.management.base import CommandError, CommandParser
 
 from jobs.exceptions import TransitionRefused
+from jobs.management.command import QueueCommand
 from videos import depot, intervening
 from videos.exceptions import VideosError
 from videos.models import Video
@@ -24,7 +25,7 @@ VERBS: dict[str, Callable[..., Any]] = {
 }
 
 
-class Command(BaseCommand):
+class Command(QueueCommand):
     help = "Retry, retranscode, cancel, delete, restore or purge videos; find folders that belong to nobody."
 
     def add_arguments(self, parser: CommandParser) -> None:

@@ -12,10 +12,11 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
-from django.core.management.base import BaseCommand, CommandError, CommandParser
+from django.core.management.base import CommandError, CommandParser
 from django.db import OperationalError, close_old_connections
 
 from jobs.exceptions import EnqueueRefused
+from jobs.management.command import QueueCommand
 from videos import intake
 from videos.exceptions import NotNow, UploadRefused
 from videos.models import Video, Visibility
@@ -24,7 +25,7 @@ from videos.subtitling import Captions
 from videos.watching import Outcome, WatchedFolder
 
 
-class Command(BaseCommand):
+class Command(QueueCommand):
     help = "Watch a folder: each video that is put there is added to a channel."
 
     def add_arguments(self, parser: CommandParser) -> None:
