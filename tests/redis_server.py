@@ -42,10 +42,10 @@ def skip_or_fail() -> NoReturn:
     pytest.skip(missing)
 
 
-def be_patient(patch: pytest.MonkeyPatch) -> None:
+def be_patient(patch: pytest.MonkeyPatch, seconds: float = 30) -> None:
     """A busy machine is no slow Redis."""
-    patch.setattr(redis_link, "ANSWER_DUE", 30)
-    patch.setattr(redis_link, "SLOW", 30)
+    patch.setattr(redis_link, "ANSWER_DUE", seconds)
+    patch.setattr(redis_link, "SLOW", seconds)
 
 
 class RedisServer:

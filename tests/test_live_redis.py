@@ -32,7 +32,7 @@ def mode(
     monkeypatch: pytest.MonkeyPatch,
 ) -> str:
     settings.JOBS = {**settings.JOBS, "QUEUE_MODE": request.param, "REDIS_URL": redis_server.url}
-    be_patient(monkeypatch)
+    be_patient(monkeypatch, 5)
     monkeypatch.setattr(hints, "COALESCE_SECONDS", 0)
     monkeypatch.setattr(hub_module, "LOOK_ANYWAY", 3600)
     monkeypatch.setattr(hub_module, "HINTS_KEPT_BACK", 0)

@@ -133,7 +133,7 @@ def _check_books(videos: list[Video]) -> None:
 
 def _check_downloads(server: Server, fars: list[Far]) -> None:
     """No worker fetched a source a second time. A fetch that was broken off is gone on with (206)."""
-    video_of = {job.pk: job.payload["transcode_id"] for job in Job.objects.filter(type__in=FAR_TYPES)}
+    video_of = {job.pk: job.payload.get("transcode_id") for job in Job.objects.all()}
     whole = [
         (video_of[job], count) for (job, status), count in server.requests("source").items() if status == 200
     ]
