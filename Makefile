@@ -4,6 +4,7 @@ PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
 ARGS   ?=
+SESSION ?= core
 
 PACKAGES := $(wildcard jobs videos project tests benchmarks)
 PIP      := $(BIN)/python -m pip install --quiet --disable-pip-version-check
@@ -34,7 +35,7 @@ test-sqlite: $(VENV)/.installed-dev $(PLAYER) ## Run the tests on SQLite only
 	$(PYTEST) --database=sqlite $(ARGS)
 
 matrix: $(VENV)/.installed-dev ## Run the core's tests on every pair of Python and Django that this machine has
-	$(BIN)/nox --session core $(MATRIX) -- --quiet $(ARGS)
+	$(BIN)/nox --session "$(SESSION)" -- --quiet $(ARGS)
 
 check: export DJANGO_SETTINGS_MODULE = tests.settings
 check: $(VENV)/.installed-dev ## Lint, format, types, import contract, migrations, system checks
