@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import json
 import os
 import re
@@ -39,7 +40,7 @@ class Site:
         wait_until(lambda: self.succeeds("exec", self.name("database"), *self._health_of("database")))
         self.start("redis")
         self.start("migrate")
-        assert self.engine("wait", self.name("migrate")).strip() == "0", self.logs("migrate")
+        assert self.engine("wait", self.name("migrate")).strip() == "0", self.logs(self.name("migrate"))
         self.start("web")
 
     def start(self, service: str, number: int = 1) -> str:
@@ -76,13 +77,42 @@ class Site:
         found: dict[str, Any] = json.loads(self.manage("jobs", "status", "--json"))
         return found
 
+    def runs(self, job_type: str) -> list[str]:
+        """The containers of the workers that have such jobs in hand."""
+        return [
+            self._container_of(worker)
+            for (worker,) in self.fetch(
+                "SELECT DISTINCT w.name FROM jobs_job j JOIN jobs_worker w ON w.id = j.worker_id"
+                f" WHERE j.type = '{job_type}'"
+            )
+        ]
+
+    def attempts(self, job_type: str) -> dict[str, list[tuple[str, str]]]:
+        """Of each such job, in their order: in which container, and how it ended."""
+        found: dict[str, list[tuple[str, str]]] = {}
+        for job, worker, outcome in self.fetch(
+            "SELECT j.id, a.worker_name, a.outcome FROM jobs_job j JOIN jobs_attempt a ON a.job_id = j.id"
+            f" WHERE j.type = '{job_type}' ORDER BY a.id"
+        ):
+            found.setdefault(job, []).append((self._container_of(worker), outcome))
+        return found
+
+    def fetch(self, statement: str) -> list[list[str]]:
+        """By the database's own client, which answers while a manage.py is still being imported."""
+        form = ("--no-psqlrc", "--csv", "--tuples-only")
+        client = ("psql", "--username", "sprocket", "--dbname", "sprocket", *form)
+        answer = self.engine("exec", self.name("database"), *client, "--command", statement)
+        return list(csv.reader(answer.splitlines()))
+
     def address(self) -> str:
         return "http://" + self.engine("port", self.name("web"), "8000").split()[-1]
 
-    def logs(self, service: str, number: int = 1) -> str:
-        name = self.name(service, number)
+    def logs(self, name: str) -> str:
         done = subprocess.run([str(ENGINE), "logs", name], capture_output=True, text=True)
         return done.stdout + done.stderr
+
+    def exit_code(self, name: str) -> int:
+        return int(self.engine("inspect", "--format", "{{.State.ExitCode}}", name))
 
     def down(self) -> None:
         self.succeeds("rm", "--force", "--volumes", *self._names)
@@ -96,6 +126,15 @@ class Site:
 
     def succeeds(self, *arguments: str) -> bool:
         return subprocess.run([str(ENGINE), *arguments], cwd=ROOT, capture_output=True).returncode == 0
+
+    def _container_of(self, worker: str) -> str:
+        """A worker that is given no name has its host's."""
+        (name,) = [
+            name
+            for name in self._names
+            if self.engine("inspect", "--format", "{{.Config.Hostname}}", name).strip() == worker
+        ]
+        return name
 
     def _health_of(self, service: str) -> list[str]:
         kind, *command = map(str, self._services[service]["healthcheck"]["test"])

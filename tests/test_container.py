@@ -1,4 +1,4 @@
-"""The image and the compose file, for real: a video through a worker's death and another's drain.
+"""The image and the compose file, for real: videos through a worker's death and another's drain.
 
 It builds an image and needs the base images, so it runs where somebody asks for it: SPROCKET_CONTAINERS=1.
 """
@@ -39,18 +39,28 @@ def ask(site: Site, path: str) -> tuple[int, bytes]:
         return answer.status, answer.read()
 
 
-def test_a_video_is_published_although_a_worker_dies_and_another_drains(site: Site) -> None:
+def add_video(site: Site, name: str) -> None:
+    """A minute: two chunks, long enough to be interrupted."""
+    site.engine("cp", str(clip(1500, size=(1280, 720))), f"{site.name('web')}:/tmp/{name}.mp4")
+    site.manage("addvideo", f"/tmp/{name}.mp4")
+
+
+def test_videos_are_published_although_a_worker_dies_and_another_drains(site: Site) -> None:
     wait_until(lambda: site.succeeds("exec", site.name("web"), "python", "-m", "project.probe"))
-    victim, survivor = site.start("worker", 1), site.start("worker", 2)
+    workers = {site.start("worker", 1), site.start("worker", 2)}
     wait_until(lambda: site.status()["workers"] == 2, interval=1)
 
-    site.engine("cp", str(clip(1500, size=(1280, 720))), f"{site.name('web')}:/tmp/film.mp4")
-    site.manage("addvideo", "/tmp/film.mp4")
-    wait_until(lambda: "videos.encode" in str(site.status()), interval=0.5)
+    add_video(site, "film")
+    # One worker may take every chunk, so the one that dies is one that has some.
+    victim = wait_until(lambda: site.runs("videos.encode"))[0]
     site.engine("kill", "--signal", "KILL", victim)
+    (survivor,) = workers - {victim}
     # A database that has just been started is given two minutes before it counts as proof that a session is gone.
     wait_until(lambda: site.status()["depth"] == 0, timeout=600, interval=2)
-    assert "is published" in site.logs("worker", 1) + site.logs("worker", 2)
+    interrupted = [ran for ran in site.attempts("videos.encode").values() if ran[0] == (victim, "lost")]
+    assert interrupted, "it died in the middle of a chunk"
+    assert all(ran[1:] == [(survivor, "completed")] for ran in interrupted), interrupted
+    assert "is published" in site.logs(survivor)
     assert "Every rule holds." in site.manage("check_invariants")
     assert site.status()["workers"] == 1, "the dead one does not count"
 
@@ -61,8 +71,24 @@ def test_a_video_is_published_although_a_worker_dies_and_another_drains(site: Si
     assert ask(site, "/static/videos/pages.css")[0] == 200
     assert b'"redis": true' in ask(site, "/health")[1]
 
-    site.manage("enqueue", "demo.count", '{"to": 12}')
-    wait_until(lambda: site.status()["processing"] == 1, interval=0.5)
+    # Between two numbers it would give itself back when it is asked to: this one is in the middle of its only one.
+    site.manage("enqueue", "demo.count", '{"to": 1, "pause": 60}')
+    wait_until(lambda: site.runs("demo.count") == [survivor])
+    add_video(site, "sequel")
+    wait_until(lambda: site.runs("videos.encode") == [survivor])
     site.engine("stop", "--time", "150", survivor)
-    assert "1 job(s) may finish" in site.logs("worker", 2)
-    assert site.status()["depth"] == 0, "it has finished"
+    assert "job(s) may finish" in site.logs(survivor)
+    assert site.exit_code(survivor) == 0, "it was not killed"
+    assert list(site.attempts("demo.count").values()) == [[(survivor, "completed")]], "it has finished"
+    left = site.status()
+    assert left["workers"] == 0, "it has said goodbye"
+    assert left["processing"] == 0, "it has given back what would have taken long"
+    assert left["depth"] > 0
+
+    successor = site.start("worker", 3)
+    wait_until(lambda: site.status()["depth"] == 0, timeout=600, interval=2)
+    outcomes = [ran for encode in site.attempts("videos.encode").values() for ran in encode]
+    assert {outcome for container, outcome in outcomes if container != victim} <= {"completed", "released"}
+    assert "is published" in site.logs(successor)
+    assert "Every rule holds." in site.manage("check_invariants")
+    assert ask(site, "/v/sequel/g1/master.m3u8")[0] == 200
