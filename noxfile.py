@@ -1,7 +1,7 @@
 """Every supported Python with every supported Django: `nox` runs what this machine has interpreters for.
 
 nox --list · nox -s "core(python='3.13', django='6.1')" · nox -s core -- -k lease · nox -s more
-`.ci/run` has the whole suite on one pair, this on all of them, and the wheel in foreign sites on the oldest and the newest.
+`.ci/run` has the whole suite on one pair, this on all of them, and the wheel in foreign sites on the oldest and newest.
 MATRIX_DATABASES="sqlite" leaves out PostgreSQL.
 """
 

@@ -3,7 +3,7 @@
 import contextlib
 import socket
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -11,6 +11,7 @@ from django.db import connection, transaction
 
 from jobs import enqueue, enqueue_many, fleet, lifecycle, orchestrator, wakeup, workflow
 from jobs.lifecycle import FailureReport
+from jobs.live import hints as live_hints
 from jobs.models import Job
 from jobs.wakeup import local
 from tests.actors import age, claim_one, expire, new_worker
@@ -215,3 +216,23 @@ def test_the_ear_of_a_worker_hears_it() -> None:
         assert wait_until(enqueue_and_listen)
     finally:
         ear.stop()
+
+
+@pytest.mark.skipif(connection.vendor != "postgresql", reason="a file has no connection that could be lost")
+@pytest.mark.parametrize("send", [wakeup.send, live_hints._send], ids=["workers", "live pages"])
+def test_a_hint_that_the_database_cannot_take_is_one_line_of_the_log(
+    send: Callable[[], None], caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """While it restarts, there would be pages of tracebacks."""
+    monkeypatch.setattr(live_hints, "_last_sent", float("-inf"))
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT pg_backend_pid()")
+        (pid,) = cursor.fetchone()
+    other = connection.copy()
+    with contextlib.closing(other), other.cursor() as cursor:
+        cursor.execute("SELECT pg_terminate_backend(%s, 10000)", [pid])
+    send()
+    connection.close()
+    (record,) = caplog.records
+    assert record.getMessage().startswith("could not send a")
+    assert record.exc_info is None

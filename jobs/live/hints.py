@@ -7,6 +7,7 @@ import threading
 import time
 from typing import Any
 
+from django.db import Error as DatabaseError
 from django.dispatch import receiver
 
 from jobs import conf, database
@@ -45,6 +46,8 @@ def _send() -> None:
         if not told and mode != "redis" and database.is_postgres():
             with database.connection().cursor() as cursor:
                 cursor.execute(f"NOTIFY {CHANNEL}")
+    except DatabaseError as error:
+        log.warning("could not send a hint to live pages (%s); they look again in a few seconds", error)
     except Exception:
         log.warning("could not send a hint to live pages; they look again in a few seconds", exc_info=True)
 

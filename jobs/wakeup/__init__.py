@@ -14,6 +14,8 @@ from collections.abc import Callable, Collection
 from functools import partial
 from typing import TYPE_CHECKING, Protocol
 
+from django.db import Error as DatabaseError
+
 from jobs import conf, database
 from jobs.priorities import NORMAL
 
@@ -88,6 +90,8 @@ def send(priority: int = NORMAL) -> None:
         lane = streams.lane_of(priority)
         if _may_send(COALESCE_SECONDS, lane) and not streams.publish(lane) and mode == "hybrid":
             _notify()
+    except DatabaseError as error:
+        log.warning("could not send a wake-up (%s); workers find the job by polling", error)
     except Exception:
         log.warning("could not send a wake-up; workers find the job by polling", exc_info=True)
 
