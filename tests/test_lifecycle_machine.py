@@ -22,7 +22,8 @@ pytestmark = pytest.mark.django_db
 
 
 def test_whatever_happens_the_lifecycle_agrees_with_its_model(declare: Declare, settings: Any) -> None:
-    settings.JOBS = {"RECOVERY_GRACE": "1ms"}
+    # In the model no time passes by itself, however slow the machine: nothing must fall due meanwhile.
+    settings.JOBS = {"RECOVERY_GRACE": "1ms", "BACKOFF_BASE": "1h", "BACKOFF_CAP": "2h"}
     declare(PLAIN)
     declare(LIMITED, concurrency=LIMIT)
     declare(MADE, artifact=lambda payload: payload["id"] in Lifecycle.existing)
