@@ -53,6 +53,26 @@ def test_many_pages_cost_one_thread_and_one_reading() -> None:
     assert not hub.is_running
 
 
+def test_a_page_is_never_told_what_was_read_before_it_was_opened(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It shows something newer already, and would step back for a moment."""
+    monkeypatch.setattr(hub_module, "LOOK_ANYWAY", 3600)
+    switch = {"is_paused": False}
+    topic = Topic("switch", lambda: dict(switch), every=3600)
+    earlier, later = Mailbox([topic], lambda: None), None
+    hub.join(earlier)
+    try:
+        assert wait_until(lambda: earlier.take()[1]) == {"is_paused": "false"}
+        switch["is_paused"] = True
+        later = Mailbox([topic], lambda: None)
+        hub.join(later)
+        assert wait_until(lambda: later.take()[1]) == {"is_paused": "true"}
+        assert wait_until(lambda: earlier.take()[1]) == {"is_paused": "true"}
+    finally:
+        for mailbox in filter(None, (earlier, later)):
+            hub.leave(mailbox)
+    wait_until(lambda: hub_threads() == 0)
+
+
 def test_the_hub_uses_one_database_connection_and_gives_it_back(connect: Connect) -> None:
     if connection.vendor != "postgresql":
         pytest.skip("SQLite has no list of its connections")

@@ -21,6 +21,8 @@ LOOK_ANYWAY = 5.0
 """A topic is read after so many seconds even if nobody said that anything has changed."""
 HINTS_KEPT_BACK = 0.3
 """Whoever sends hints coalesces them for less than this: what was kept back is found by one more look."""
+FIRST_STATE_WITHIN = 0.5
+"""A page that has just been opened does not wait longer for a topic that is otherwise read rarely."""
 ABANDONED = 90.0
 """A page whose server has taken nothing for so long, not even a heartbeat, is gone, though nobody said so."""
 _PATIENCE_FIRST, _PATIENCE_CAP = 0.5, 10.0
@@ -36,6 +38,8 @@ class _Channel:
 
     topic: Topic
     mailboxes: set[Mailbox] = field(default_factory=set)
+    newcomers: set[Mailbox] = field(default_factory=set)
+    """Those that nothing was read for yet."""
     state: dict[str, str] = field(default_factory=dict)
     version: str = ""
     read_at: float = float("-inf")
@@ -43,7 +47,10 @@ class _Channel:
 
     def due_at(self, hinted_at: float) -> float:
         """The next reading: soon after a hint, but never more often than the topic wants or its reading allows."""
-        earliest = self.read_at + max(self.topic.every, 2 * self.took)
+        every = min(self.topic.every, FIRST_STATE_WITHIN) if self.newcomers else self.topic.every
+        earliest = self.read_at + max(every, 2 * self.took)
+        if self.newcomers:
+            return earliest
         is_stale = self.read_at < hinted_at + HINTS_KEPT_BACK
         return earliest if is_stale else max(earliest, self.read_at + LOOK_ANYWAY)
 
@@ -65,7 +72,9 @@ class Hub:
         return self._alarm is not None
 
     def join(self, mailbox: Mailbox) -> None:
-        """From now on the mailbox gets the state of its topics, the present one first."""
+        """From now on the mailbox gets the state of its topics. The first one is read for it, unless the page has the
+        last one from before a lost connection: what was read earlier may be older than the page, which would step
+        back for a moment and take a button from under somebody's finger."""
         with self._lock:
             if len(self._mailboxes) >= conf.current().live_connections:
                 raise TooManyPages
@@ -73,8 +82,10 @@ class Hub:
             for topic in mailbox.topics:
                 channel = self._channels.setdefault(topic.name, _Channel(topic))
                 channel.mailboxes.add(mailbox)
-                if channel.version:
+                if channel.version and mailbox.has(topic, channel.version):
                     mailbox.put(topic, channel.version, channel.state, channel.state)
+                else:
+                    channel.newcomers.add(mailbox)
             if self._alarm is None:
                 self._alarm = Alarm()
                 threading.Thread(target=self._run, args=[self._alarm], name="live-hub", daemon=True).start()
@@ -89,6 +100,7 @@ class Hub:
                 if channel is None:
                     continue
                 channel.mailboxes.discard(mailbox)
+                channel.newcomers.discard(mailbox)
                 if not channel.mailboxes:
                     del self._channels[topic.name]
             if not self._mailboxes and self._alarm is not None:
@@ -160,7 +172,8 @@ class Hub:
             changed = changes(channel.state, state)
             channel.state, channel.version, channel.read_at = state, version, began
             channel.took = time.monotonic() - began
-            for mailbox in channel.mailboxes:
+            channel.newcomers = {mailbox for mailbox in channel.newcomers if mailbox.made_at > began}
+            for mailbox in channel.mailboxes - channel.newcomers:
                 mailbox.put(channel.topic, version, state, changed)
 
 

@@ -18,7 +18,7 @@ class Mailbox:
         self._lock = threading.Lock()
         self._pending: dict[str, str] = {}
         self._met: set[str] = set()
-        self.taken_at = time.monotonic()
+        self.made_at = self.taken_at = time.monotonic()
         self.is_closed = False
         versions = last_event_id.split(",")
         self._versions = (
@@ -27,12 +27,15 @@ class Mailbox:
             else {}
         )
 
+    def has(self, topic: Topic, version: str) -> bool:
+        return self._versions.get(topic.name) == version
+
     def put(self, topic: Topic, version: str, whole: Mapping[str, str], changed: Mapping[str, str]) -> None:
         """At first the whole state, unless the page has it from before; then what changed."""
         with self._lock:
             news = changed if topic.name in self._met else whole
             self._met.add(topic.name)
-            if self._versions.get(topic.name) == version:
+            if self.has(topic, version):
                 return
             self._versions[topic.name] = version
             self._pending.update(news)
