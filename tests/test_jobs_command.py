@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
+import subprocess
+import sys
 
 import pytest
 
@@ -12,6 +16,7 @@ from jobs.models import Event, Worker
 from tests.actors import claim_one, new_worker, status_of
 from tests.commands import help_of, manage
 from tests.conftest import RunManage
+from tests.support import ROOT
 
 pytestmark = pytest.mark.django_db
 
@@ -138,3 +143,22 @@ def test_the_help_teaches() -> None:
         "exit codes: 0",
     ):
         assert words in told
+
+
+@pytest.mark.django_db(transaction=True)
+@pytest.mark.parametrize("unbuffered", ["", "1"])
+def test_a_reader_that_leaves_is_no_error(
+    manage_environment: dict[str, str], transactional_db: None, unbuffered: str
+) -> None:
+    reader, writer = os.pipe()
+    os.close(reader)
+    done = subprocess.run(
+        [sys.executable, "manage.py", "jobs", "status"],
+        env=manage_environment | {"PYTHONUNBUFFERED": unbuffered},
+        cwd=ROOT,
+        stdout=writer,
+        stderr=subprocess.PIPE,
+        timeout=120,
+    )
+    os.close(writer)
+    assert (done.returncode, done.stderr) == (128 + signal.SIGPIPE, b"")

@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import os
+import select
+import signal
+import sys
+
 from django.core.management.base import BaseCommand
 
 from jobs.checks import TAG
@@ -12,3 +17,20 @@ class QueueCommand(BaseCommand):
     and API, and would double what the start of a worker costs. `manage.py check` and the web server run them."""
 
     requires_system_checks = [TAG]
+
+    def run_from_argv(self, argv: list[str]) -> None:
+        """`jobs status | head -1`: a reader that has seen enough is no error of ours."""
+        try:
+            super().run_from_argv(argv)
+            sys.stdout.flush()
+        except BrokenPipeError:
+            if _stdout_is_read():
+                raise  # of a connection, not of our output
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # what is left is flushed at exit
+            sys.exit(128 + signal.SIGPIPE)
+
+
+def _stdout_is_read() -> bool:
+    output = select.poll()
+    output.register(sys.stdout.fileno(), 0)  # told without asking: whether the other end is closed
+    return not output.poll(0)
