@@ -29,7 +29,12 @@ LEASE = "3s"
 
 @pytest.fixture
 def environment(videos_root: Path) -> dict[str, str]:
-    return worker_environment() | {"JOBS_CLAIM_DURATION": LEASE, "JOBS_STALE_TIMEOUT": "60s"}
+    """More attempts than there are misfortunes: all of them may strike the same chunk."""
+    return worker_environment() | {
+        "JOBS_CLAIM_DURATION": LEASE,
+        "JOBS_STALE_TIMEOUT": "60s",
+        "JOBS_MAX_ATTEMPTS": "8",
+    }
 
 
 @pytest.fixture

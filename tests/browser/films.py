@@ -45,6 +45,16 @@ def never_end(page: Page) -> None:
     page.locator("video").evaluate("video => (video.loop = true)")
 
 
+def wait_until_loaded(page: Page) -> None:
+    """All of the video: a page that is left in the middle of it complains of what is no longer there."""
+    page.wait_for_function(
+        """() => {
+            const video = document.querySelector("video");
+            return video.buffered.length && video.buffered.end(video.buffered.length - 1) > video.duration - 0.5;
+        }"""
+    )
+
+
 # -- backstage -------------------------------------------------------------------------------------------------------
 
 

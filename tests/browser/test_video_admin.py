@@ -192,6 +192,7 @@ def test_the_list_moves_by_itself_and_each_button_does_what_it_says(page: Page, 
     expect(page.get_by_role("progressbar", name="360p")).to_have_js_property("value", 100)
     expect(page.get_by_role("progressbar", name="480p")).to_have_count(0)
 
+    films.wait_until_loaded(page)
     page.get_by_role("button", name="Delete").click()
     expect(message(page)).to_contain_text("was moved to the bin")
     expect(page.locator("video")).to_have_count(0)
@@ -202,6 +203,7 @@ def test_the_list_moves_by_itself_and_each_button_does_what_it_says(page: Page, 
     page.get_by_role("button", name="Restore").click()
     expect(message(page)).to_contain_text("was restored")
     expect(page.locator("[data-player]")).to_be_visible()
+    films.wait_until_loaded(page)
     page.get_by_role("button", name="Delete").click()
     page.get_by_role("link", name="Purge…").click()
     page.get_by_role("button", name="Purge 1 video").click()
