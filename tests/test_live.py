@@ -13,6 +13,7 @@ from pytest_django.live_server_helper import LiveServer
 from jobs import enqueue, enqueue_many, lifecycle, workflow
 from jobs.lifecycle import ProgressReport
 from jobs.live.hub import hub
+from jobs.live.job_topics import jobs_topic
 from tests.actors import claim_one
 from tests.live_pages import _hints_start_afresh as _hints_start_afresh
 from tests.live_pages import connect as connect
@@ -84,7 +85,8 @@ def test_many_changes_become_few_events(connect: Connect) -> None:
         lifecycle.report_progress([ProgressReport(lease, percent)])
     wait_until(lambda: stream.state[f"job.{job.id}.percent"] == 99)
     took = time.monotonic() - began
-    assert len(stream.events) <= 3 + took / 0.5
+    first_state, first_change = 1, 1
+    assert len(stream.events) <= first_state + first_change + took / jobs_topic([job.id]).every
 
 
 def test_after_a_lost_connection_the_page_has_the_present_state(connect: Connect) -> None:
