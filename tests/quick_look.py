@@ -43,7 +43,8 @@ def learn() -> None:
 
 def broken_at_a_glance() -> list[str]:
     """What broken_rules() says, in a shorter way."""
-    (answers,) = database.fetch(_look.statement, _look.parameters)
+    with database.joins_in_one_pass():
+        (answers,) = database.fetch(_look.statement, _look.parameters)
     suspects = dict.fromkeys(text for (text, _), found in zip(_look.questions, answers, strict=True) if found)
     return [f"{text}: {subject}" for text in suspects for subject in RULES[text]()]
 
