@@ -111,6 +111,8 @@ def test_a_worker_that_is_alive_but_silent_keeps_its_job_until_the_lease_expires
     wait_until(lambda: len(read_notes(log, "started")) == 2)
     gate.touch()
     wait_for_status(job, "completed")
+    other.terminate()  # it would call a slow one silent again
+    other.wait()
     os.kill(silent.pid, signal.SIGCONT)  # its handler ends, or is stopped first: what it says is too late
     wait_until(lambda: Worker.objects.get(pk=mute.pk).status == "idle")
     done = wait_for_status(job, "completed")
