@@ -8,11 +8,14 @@ import os
 import shlex
 import shutil
 import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import yaml
 
+from tests import kubernetes_metrics
 from tests.deployment import KUBERNETES, compose, manifest, pod_of
 from tests.support import ROOT
 
@@ -32,8 +35,11 @@ Object = dict[str, Any]
 class Cluster:
     """The commands of docs/deploy.md and what a test wants to know of their effect."""
 
+    namespace = NAMESPACE
+
     def __init__(self) -> None:
         self._password = os.urandom(16).hex()
+        self._metrics_token = os.urandom(20).hex()
 
     def start_database(self) -> None:
         image = compose()["services"]["database"]["image"]
@@ -81,7 +87,7 @@ class Cluster:
             "metadata": {"name": "database"},
             "spec": {"selector": labels, "ports": [{"port": 5432}]},
         }
-        self._apply([workload, service], DATABASE_NAMESPACE)
+        self.apply_objects([workload, service], DATABASE_NAMESPACE)
         self.kubectl(
             "rollout", "status", "statefulset/database", "--timeout=300s", namespace=DATABASE_NAMESPACE
         )
@@ -97,24 +103,40 @@ class Cluster:
         service = self.get("service", "database", namespace=DATABASE_NAMESPACE)
         address = f"postgresql://sprocket:{self._password}@{service['spec']['clusterIP']}/sprocket"
         self.kubectl("create", "namespace", NAMESPACE)
-        secrets = {"SECRET_KEY": "x" * 60, "DATABASE_URL": address, "JOBS_METRICS_TOKEN": "m" * 40}
+        secrets = {"SECRET_KEY": "x" * 60, "DATABASE_URL": address, "JOBS_METRICS_TOKEN": self._metrics_token}
         literals = [f"--from-literal={name}={value}" for name, value in secrets.items()]
         self.kubectl("create", "secret", "generic", "sprocket", *literals)
 
     def apply(self, manifests: Path = KUBERNETES) -> None:
         """What `kubectl apply --kustomize` applies, for a small machine and for the names that the cluster knows."""
-        known = self.kubectl("api-versions", namespace=None).split()
         objects = list(yaml.safe_load_all(self.kubectl("kustomize", str(manifests), namespace=None)))
         for found in objects:
-            if (version := found["apiVersion"]) not in known:
-                found["apiVersion"] = BEFORE[version]
+            found["apiVersion"] = self._known_as(found["apiVersion"])
             for container in found.get("spec", {}).get("template", {}).get("spec", {}).get("containers", []):
                 container["image"] = IMAGE
                 container["resources"]["requests"]["cpu"] = "50m"
-        self._apply(objects, NAMESPACE)
+        self.apply_objects(objects, NAMESPACE)
 
-    def _apply(self, objects: list[Object], namespace: str) -> None:
+    def apply_objects(self, objects: list[Object], namespace: str) -> None:
         self.kubectl("apply", "--filename", "-", namespace=namespace, given=yaml.safe_dump_all(objects))
+
+    def _known_as(self, version: str) -> str:
+        known = self.kubectl("api-versions", namespace=None).split()
+        return version if version in known else BEFORE[version]
+
+    def autoscaler(self) -> str:
+        """The kind, in the version that tells of metrics: by its plain name clusters before 1.23 give an older one."""
+        group, version = self._known_as("autoscaling/v2").split("/")
+        return f"horizontalpodautoscalers.{version}.{group}"
+
+    @contextmanager
+    def metrics(self) -> Iterator[None]:
+        """While they are there, the autoscaler decides how many workers there are."""
+        try:
+            kubernetes_metrics.start(self, image=IMAGE, token=self._metrics_token)
+            yield
+        finally:
+            kubernetes_metrics.stop(self)
 
     def run(self, name: str, *command: str) -> None:
         """A pod beside those of the site, with no more rights than they have."""
@@ -132,7 +154,7 @@ class Cluster:
             "automountServiceAccountToken": False,
         }
         wanted = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name}, "spec": pod}
-        self._apply([wanted], NAMESPACE)
+        self.apply_objects([wanted], NAMESPACE)
         self.kubectl("wait", "--for=condition=ready", f"pod/{name}", "--timeout=120s")
 
     def pods(self, part: str) -> list[str]:

@@ -86,6 +86,7 @@ def is_published(cluster: Cluster, name: str) -> bool:
 
 def test_the_site_is_as_the_manifests_say(cluster: Cluster) -> None:
     assert len(cluster.ready("web")) == 2
+    cluster.scale("worker", 1)
     wait_until(lambda: cluster.status()["workers"] == 1, interval=1)
     budget = cluster.get("poddisruptionbudget", "web")
     assert budget["status"]["disruptionsAllowed"] == 1
@@ -134,6 +135,42 @@ def test_a_video_is_published_although_a_worker_dies_and_another_drains(cluster:
     assert list(cluster.attempts("demo.count").values()) == [[(busy, "completed")]], "it has finished"
     wait_until(lambda: len(cluster.ready("worker")) == 2, interval=1)
     assert "Every rule holds." in cluster.manage("check_invariants")
+
+
+# Down as up: the manifest waits for five minutes and then takes one worker a minute.
+QUICKLY_DOWN = {
+    "spec": {
+        "behavior": {
+            "scaleDown": {
+                "stabilizationWindowSeconds": 15,
+                "policies": [{"type": "Pods", "value": 4, "periodSeconds": 15}],
+            }
+        }
+    }
+}
+
+
+def test_there_are_as_many_workers_as_there_is_work_for(cluster: Cluster) -> None:
+    def wanted() -> int:
+        return int(cluster.get("deployment", "worker")["spec"]["replicas"])
+
+    scaler = (cluster.autoscaler(), "worker")
+    with cluster.metrics():
+        cluster.scale("worker", 1)
+        cluster.kubectl("patch", *scaler, "--type=merge", "--patch", json.dumps(QUICKLY_DOWN))
+        wait_until(lambda: cluster.get(*scaler)["status"].get("currentMetrics"), interval=2)
+        before = set(cluster.attempts("demo.count"))
+        # Twenty, and four for each worker; each of them takes a minute.
+        cluster.manage("enqueue", "demo.count", '{"to": 60, "pause": 1}', "--count", "20")
+        wait_until(lambda: wanted() == 5, interval=2)
+        wait_until(lambda: len(cluster.ready("worker")) == 5, interval=2)
+        wait_until(lambda: cluster.status()["depth"] == 0, timeout=600, interval=2)
+        wait_until(lambda: wanted() == 1, interval=2)
+        wait_until(lambda: cluster.status()["workers"] == 1, interval=2)
+    counted = [runs for job, runs in cluster.attempts("demo.count").items() if job not in before]
+    assert len(counted) == 20
+    assert all(outcome != "lost" for runs in counted for _, outcome in runs), counted
+    assert len({pod for runs in counted for pod, _ in runs}) > 1, "the new ones took their share"
 
 
 def test_a_rollout_loses_no_request(cluster: Cluster) -> None:
