@@ -121,7 +121,7 @@ class Site:
 
     def engine(self, *arguments: str) -> str:
         done = subprocess.run([str(ENGINE), *arguments], cwd=ROOT, capture_output=True, text=True)
-        assert done.returncode == 0, f"{shlex.join(arguments)}: {done.stderr[-2000:]}"
+        assert done.returncode == 0, f"{shlex.join(arguments)}: {done.stderr[-8000:]}"
         return done.stdout
 
     def succeeds(self, *arguments: str) -> bool:
