@@ -53,12 +53,13 @@ def leave_pool() -> None:
 
 
 def never_pool() -> None:
-    """In this process. A worker promises each job a connection that nobody has used."""
-    for conn in connections.all():
-        if _is_pooled(conn):
+    """In this process. A worker promises each job a connection that nobody has used, and a command needs only one."""
+    for name, told in connections.settings.items():
+        if told.get("OPTIONS", {}).get("pool"):
+            conn = connections[name]
             conn.close()
             conn.close_pool()  # type: ignore[attr-defined]
-            del connections.settings[conn.alias]["OPTIONS"]["pool"]
+            del told["OPTIONS"]["pool"]
 
 
 def give_back() -> None:
