@@ -43,6 +43,20 @@ def test_a_database_that_is_away(pool: str) -> None:
     assert len(done.stderr.splitlines()) == 1
 
 
+@pytest.mark.parametrize(
+    "command", [["migrate"], ["createsuperuser", "--no-input", "--username=ada"]], ids=lambda c: c[0]
+)
+def test_djangos_own_commands_say_it_too(command: list[str]) -> None:
+    nobody_there = f"postgresql://nobody@127.0.0.1:{free_port()}/nothing"
+    done = run(*command, DATABASE_URL=nobody_there, DATABASE_POOL="10")
+    assert done.returncode == 1
+    assert done.stderr.startswith("The database cannot be used: connection failed: ")
+    assert done.stderr.endswith("Connection refused. DATABASE_URL says where it is.\n")
+    assert len(done.stderr.splitlines()) == 1
+    shown = run(*command, "--traceback", DATABASE_URL=nobody_there)
+    assert (shown.returncode, "Traceback" in shown.stderr) == (1, True)
+
+
 @pytest.mark.parametrize("command", EVERY_COMMAND, ids=lambda command: command[0])
 def test_a_database_that_waits_for_its_migrations(command: list[str], tmp_path: Path) -> None:
     done = run(*command, DATABASE_URL=f"sqlite:///{tmp_path / 'new.sqlite3'}")

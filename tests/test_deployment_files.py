@@ -97,6 +97,13 @@ def test_the_servers_own_requirements_are_those_of_the_tests() -> None:
     assert set(ours) <= {line.strip() for line in tested}
 
 
+def test_one_service_builds_the_image_for_all() -> None:
+    """Each that built one of its own would take the name from the others, and the next `up` would start them anew."""
+    services = compose()["services"].values()
+    assert [service["image"] for service in services if "build" in service] == ["sprocket"]
+    assert sum(service["image"] == "sprocket" for service in services) > 1
+
+
 # -- commands --------------------------------------------------------------------------------------------------------
 
 

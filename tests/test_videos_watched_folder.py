@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
+from pytest_django import Settings
 
 from jobs.models import Job
 from tests.commands import help_of, manage
@@ -145,10 +146,26 @@ def test_once_handles_what_is_there(inbox: Path) -> None:
     assert done.code == 1
     video = Video.objects.get()
     assert (video.channel.slug, video.visibility) == ("travel", Visibility.PRIVATE)
-    assert f"film.mp4: added, {video.get_absolute_url()}" in done.out
+    assert f"film.mp4: added, http://127.0.0.1:8000{video.get_absolute_url()}" in done.out
     assert "letter.mp4: refused: The file is text, not a video." in done.err
     assert "film.mp4: Subtitles are left out: film.de.srt: The file holds no subtitles" in done.err
     assert manage("watchfolder", str(inbox), *arguments).code == 0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "site"),
+    [
+        ([], "https://videos.example.org"),
+        (["--site=https://elsewhere.example.org/"], "https://elsewhere.example.org"),
+    ],
+)
+def test_it_says_where_visitors_find_the_video(
+    inbox: Path, settings: Settings, arguments: list[str], site: str
+) -> None:
+    settings.CSRF_TRUSTED_ORIGINS = ["https://*.example.org", "https://videos.example.org"]
+    put(inbox, "film.mp4")
+    done = manage("watchfolder", str(inbox), "--once", "--settle=0", *arguments)
+    assert f"film.mp4: added, {site}/v/film/" in done.out
 
 
 @pytest.mark.parametrize(

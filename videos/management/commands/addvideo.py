@@ -15,6 +15,7 @@ from videos import found_files, intake, sidecars
 from videos.exceptions import UploadRefused
 from videos.models import Channel, Video, VideoStatus, Visibility
 from videos.progress_bars import ProgressBars, harmless
+from videos.site_address import likely_site
 from videos.subtitling import Captions
 
 PAUSE = 0.25
@@ -70,7 +71,11 @@ exit codes: 0 all were added (with --wait: and are ready) · 1 one was refused o
             help="not if the channel has a file with the same bytes",
         )
         parser.add_argument("--wait", action="store_true", help="show progress until everything is ready")
-        parser.add_argument("--site", default="http://127.0.0.1:8000", help="for the printed addresses")
+        parser.add_argument(
+            "--site",
+            default=likely_site(),
+            help="for the printed addresses (the first of CSRF_TRUSTED_ORIGINS)",
+        )
 
     def handle(self, *args: Any, **options: Any) -> None:
         paths = self._files(options["paths"])

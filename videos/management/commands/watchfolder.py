@@ -21,6 +21,7 @@ from videos import intake
 from videos.exceptions import NotNow, UploadRefused
 from videos.models import Video, Visibility
 from videos.progress_bars import harmless
+from videos.site_address import likely_site
 from videos.subtitling import Captions
 from videos.watching import Outcome, WatchedFolder
 
@@ -61,6 +62,11 @@ exit codes: 0 told to stop · 1 not everything was added (with --once), or the f
             "--interval", type=float, default=2, metavar="SECONDS", help="the pause between two looks (2)"
         )
         parser.add_argument("--once", action="store_true", help="handle what is there, then end")
+        parser.add_argument(
+            "--site",
+            default=likely_site(),
+            help="for the printed addresses (the first of CSRF_TRUSTED_ORIGINS)",
+        )
 
     def handle(self, *args: Any, **options: Any) -> None:
         folder: Path = options["folder"]
@@ -89,6 +95,7 @@ exit codes: 0 told to stop · 1 not everything was added (with --once), or the f
                 raise NotNow(f"The database cannot be reached: {error}") from error
 
         watched = WatchedFolder(folder, add, settle=options["settle"])
+        self.site: str = options["site"].rstrip("/")
         before = signal.signal(signal.SIGTERM, _end)
         try:
             left_out = self._watch(watched, once=options["once"], interval=options["interval"])
@@ -118,7 +125,7 @@ exit codes: 0 told to stop · 1 not everything was added (with --once), or the f
         name, reason = harmless(outcome.path.name), harmless(outcome.reason)
         if outcome.video is not None:
             word = "added" if outcome.video.created else "is there already"
-            self.stdout.write(f"{name}: {word}, {outcome.video.get_absolute_url()}")
+            self.stdout.write(f"{name}: {word}, {self.site}{outcome.video.get_absolute_url()}")
             if reason:
                 self.stderr.write(f"{name}: {reason}")
         elif outcome.later:
