@@ -74,8 +74,11 @@ def _is_pooled(conn: BaseDatabaseWrapper) -> bool:
 
 
 @contextmanager
-def atomic() -> Iterator[None]:
-    """A short transaction on the jobs' database; on SQLite it takes the write lock at once (BEGIN IMMEDIATE)."""
+def atomic(*, savepoint: bool = True) -> Iterator[None]:
+    """A short transaction on the jobs' database; on SQLite it takes the write lock at once (BEGIN IMMEDIATE).
+
+    Within another one it is a savepoint, or simply a part of it.
+    """
     conn = connection()
     if conn.vendor == "sqlite" and not conn.in_atomic_block:
         conn.ensure_connection()
@@ -87,7 +90,7 @@ def atomic() -> Iterator[None]:
         finally:
             conn.transaction_mode = before  # type: ignore[attr-defined]
     else:
-        with transaction.atomic(using=conn.alias):
+        with transaction.atomic(using=conn.alias, savepoint=savepoint):
             yield
 
 

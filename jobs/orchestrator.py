@@ -69,7 +69,7 @@ def verdict(edges: Iterable[Edge]) -> tuple[str, str]:
 
 def promote_due() -> int:
     """Make jobs pending whose time has come. Several orchestrators share the work without waiting for each other."""
-    with database.atomic():
+    with database.atomic(savepoint=False):
         due = Job.objects.due().order_by("run_at").select_for_update(skip_locked=True)
         rows = list(due.values("id", "type", "workflow_id", "priority")[:BATCH])
         promote({row["id"]: row for row in rows})

@@ -122,7 +122,7 @@ def prune_jobs(*, limit: int = 10 * PRUNE_BATCH) -> int:
     """Delete completed and cancelled jobs older than RETENTION. Failed jobs stay until someone decides."""
     pruned = 0
     while pruned < limit:
-        with database.atomic():
+        with database.atomic(savepoint=False):
             batch = _prunable()
             for model in (Attempt, Event):
                 model._default_manager.filter(job__in=batch)._raw_delete(database.alias())
@@ -151,7 +151,8 @@ def _prunable() -> list[str]:
 
 
 def prune_the_rest() -> int:
-    """Rows that only ever served others: empty workflows, rate counters, answered claims, firings, departed workers."""
+    """Rows that only ever served others: empty workflows, rate counters, answered claims, firings, departed workers,
+    patterns of failures."""
     old = database.now_minus(conf.current().retention)
     empty = Workflow.objects.filter(jobs__isnull=True, created_at__lt=old)
     windows = SubmissionWindow.objects.filter(minute__lt=database.now_minus(conf.parse_duration("10m")))
@@ -160,7 +161,8 @@ def prune_the_rest() -> int:
     groups = [empty, windows, answered, departed]
     if database.has_table(Firing):
         groups.append(Firing.objects.filter(fired_at__lt=old))
-    return sum(group.delete()[0] for group in groups)
+    removed: int = sum(group.delete()[0] for group in groups)
+    return removed + patterns.forget_old()
 
 
 STEPS: tuple[Callable[[], object], ...] = (
@@ -172,7 +174,6 @@ STEPS: tuple[Callable[[], object], ...] = (
     statistics.count_minutes,
     prune_jobs,
     prune_the_rest,
-    patterns.forget_old,
 )
 
 

@@ -39,11 +39,10 @@ class Ended:
 
 def count_minutes() -> None:
     """Move the mark on; one at a time."""
-    with database.atomic():
-        CountingMark.objects.get_or_create(pk=1)
-        mark = CountingMark.objects.select_for_update().get(pk=1)
-        oldest = (database.read_clock() - KEPT).replace(second=0, microsecond=0)
-        found = {at: ended for at, ended in _move(mark).items() if at >= oldest}
+    with database.atomic(savepoint=False):
+        mark, _ = CountingMark.objects.select_for_update().get_or_create(pk=1)
+        before = (mark.attempt, mark.still_open)
+        found = _move(mark)
         for at, minute in Minute.objects.in_bulk(list(found)).items():
             found[at].add(minute.completed, minute.failed)
         Minute.objects.bulk_create(
@@ -52,14 +51,17 @@ def count_minutes() -> None:
             update_fields=["completed", "failed"],
             unique_fields=["at"],
         )
-        mark.save()
-        Minute.objects.filter(at__lt=oldest).delete()
+        if (mark.attempt, mark.still_open) != before:
+            mark.save()
+        Minute.objects.filter(at__lt=database.now_minus(KEPT)).delete()
 
 
 def _move(mark: CountingMark) -> dict[datetime, Ended]:
     found: defaultdict[datetime, Ended] = defaultdict(Ended)
     for _ in range(BATCHES):
         upto = _settled_upto(mark.attempt)
+        if upto == mark.attempt and not mark.still_open:
+            break  # nothing has happened since
         groups, still_open = _look(mark.attempt, upto, mark.still_open)
         for at, group in groups:
             found[at].add(*_as_ended(group))
