@@ -8,9 +8,8 @@ import sys
 def main() -> None:
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "project.settings")
     if sys.argv[1:2] != ["runserver"]:
-        os.environ["DATABASE_POOL"] = (
-            "0"  # it is for requests; whoever waits for a pool is not told what is wrong
-        )
+        # The pool is for requests; whoever waits for one to connect is not told what is wrong.
+        os.environ["DATABASE_POOL"] = "0"
     try:
         from django.core.exceptions import ImproperlyConfigured
         from django.core.management import execute_from_command_line
