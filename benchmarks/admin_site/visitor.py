@@ -23,7 +23,7 @@ from benchmarks.subject import Options  # noqa: E402
 from benchmarks.web import WebServer  # noqa: E402
 from jobs import enqueue, enqueue_many, fleet, lifecycle, statistics  # noqa: E402
 from jobs.models import Attempt, CountingMark, Job  # noqa: E402
-from tests.full_shelves import fill_shelves  # noqa: E402
+from tests.support.videos.full_shelves import fill_shelves  # noqa: E402
 from videos.models import Channel, Video  # noqa: E402
 
 _PAST = """

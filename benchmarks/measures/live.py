@@ -13,7 +13,7 @@ from benchmarks.bench import Bench
 from benchmarks.contender import SPROCKET_ADMIN
 from benchmarks.driver import Driver
 from benchmarks.findings import Finding, judged, percentile
-from tests.sse import EventStream
+from tests.support.servers.sse import EventStream
 
 _PAGES = 200
 _SITE = SPROCKET_ADMIN.at("live")

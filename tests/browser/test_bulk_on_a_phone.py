@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from playwright.sync_api import expect
 
-from tests.browser.conftest import OpenPage
-from tests.browser.site import Site
 from tests.browser.test_jobs_admin import _enqueue_delayed
+from tests.support.browser.fixtures import OpenPage
+from tests.support.browser.site import Site
 
 
 def test_all_that_match_can_be_selected(open_page: OpenPage, site: Site) -> None:

@@ -8,9 +8,9 @@ from collections.abc import Callable, Iterator
 import pytest
 from playwright.sync_api import Page, Route, expect
 
-from tests.browser.backstage import Backstage
-from tests.browser.conftest import OpenPage
-from tests.browser.misfortunes import fail_far_away
+from tests.support.browser.backstage import Backstage
+from tests.support.browser.fixtures import OpenPage
+from tests.support.browser.misfortunes import fail_far_away
 
 DASHBOARD = "/admin/jobs/dashboard/"
 CONTROLLED = "demo.flaky"
@@ -60,7 +60,6 @@ def counting(start_counting: Callable[[], str]) -> str:
 # -- it moves --------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.both_databases
 def test_a_running_job_appears_its_bar_moves_and_it_goes_by_itself(
     page: Page, backstage: Backstage, start_counting: Callable[[], str]
 ) -> None:
@@ -158,7 +157,6 @@ def test_a_type_is_paused_and_resumed_by_keyboard(page: Page, backstage: Backsta
     assert not backstage.call(_is_paused, CONTROLLED)
 
 
-@pytest.mark.both_databases
 def test_a_pause_by_somebody_else_is_seen(page: Page, open_page: OpenPage, backstage: Backstage) -> None:
     page.goto(DASHBOARD)
     other = open_page(user="admin")

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import pytest
 from playwright.sync_api import Page, expect
 
-from tests.browser import films
-from tests.browser.site import Site
+from tests.support.browser import films
+from tests.support.browser.site import Site
 
 
 def test_a_worker_is_drained_and_leaves(page: Page, site: Site) -> None:
@@ -24,7 +23,6 @@ def test_a_worker_is_drained_and_leaves(page: Page, site: Site) -> None:
     expect(page.get_by_role("button", name="Drain")).to_have_count(0)
 
 
-@pytest.mark.both_databases
 def test_the_picture_of_a_workflow_has_the_colours_of_its_jobs(
     page: Page, site: Site, tmp_path: Path
 ) -> None:
@@ -60,7 +58,7 @@ def test_one_quality_that_failed_is_retried(page: Page, site: Site) -> None:
 
 def _wait_for_worker(name: str) -> None:
     from jobs.models import Worker
-    from tests.support import wait_until
+    from tests.support.processes import wait_until
 
     wait_until(lambda: Worker.objects.filter(name=name, last_heartbeat__isnull=False).exists())
 

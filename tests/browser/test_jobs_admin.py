@@ -5,12 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-import pytest
 from playwright.sync_api import Page, expect
 
-from tests.browser.conftest import OpenPage
-from tests.browser.misfortunes import fail_far_away
-from tests.browser.site import WORKER_NAME, Site
+from tests.support.browser.fixtures import OpenPage
+from tests.support.browser.misfortunes import fail_far_away
+from tests.support.browser.site import WORKER_NAME, Site
 
 
 def said(page: Page) -> Any:
@@ -26,7 +25,6 @@ def open_job(page: Page, job_id: str) -> None:
     expect(page.locator("[data-live-status]")).to_have_text("live")
 
 
-@pytest.mark.both_databases
 def test_a_running_job_moves_and_stops_when_it_is_cancelled(page: Page, site: Site, tmp_path: Path) -> None:
     log, gate = tmp_path / "log", tmp_path / "gate"
     slowly = {"log": str(log), "gate": str(gate), "by": 0.005}  # minutes, however long the page takes
@@ -46,7 +44,6 @@ def test_a_running_job_moves_and_stops_when_it_is_cancelled(page: Page, site: Si
     site.backstage.call(_wait_for_text, str(log), "stopped")
 
 
-@pytest.mark.both_databases
 def test_a_failed_job_is_retried_by_keyboard_and_the_page_follows(
     page: Page, site: Site, tmp_path: Path
 ) -> None:
@@ -65,7 +62,6 @@ def test_a_failed_job_is_retried_by_keyboard_and_the_page_follows(
     expect(page.locator(".sp-timeline")).to_contain_text("Retried by admin")
 
 
-@pytest.mark.both_databases
 def test_a_type_is_paused_and_resumed(page: Page, site: Site, tmp_path: Path) -> None:
     page.goto("/admin/jobs/jobtypestate/")
     row = page.locator("tr", has=page.get_by_text("work.record", exact=True))
@@ -92,7 +88,6 @@ def test_a_limit_is_set(page: Page) -> None:
     expect(field).to_have_value("2")
 
 
-@pytest.mark.both_databases
 def test_a_worker_is_disabled_and_enabled(page: Page) -> None:
     page.goto("/admin/jobs/worker/")
     page.get_by_role("link", name=WORKER_NAME).click()
@@ -119,7 +114,6 @@ def test_a_key_is_issued_shown_once_and_revoked(page: Page) -> None:
     expect(said(page)).to_contain_text("opens nothing any more")
 
 
-@pytest.mark.both_databases
 def test_all_that_match_are_cancelled_after_a_question(page: Page, site: Site) -> None:
     site.backstage.call(_enqueue_delayed, 70)
     page.goto("/admin/jobs/job/?priority=33&status__exact=waiting")
@@ -185,6 +179,6 @@ def _workflow() -> str:
 
 
 def _wait_for_text(path: str, text: str) -> None:
-    from tests.support import wait_until
+    from tests.support.processes import wait_until
 
     wait_until(lambda: text in Path(path).read_text())

@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 from playwright.sync_api import FileChooser, Page, Route, expect
 
-from tests.browser import films
-from tests.browser.conftest import OpenPage
-from tests.browser.site import Site
-from tests.support import wait_until
+from tests.support.browser import films
+from tests.support.browser.fixtures import OpenPage
+from tests.support.browser.site import Site
+from tests.support.processes import wait_until
 
 EVIL = "<img src=x onerror=alert(1)>"
 
@@ -38,7 +38,6 @@ RECORD_BARS = """() => {
 }"""
 
 
-@pytest.mark.both_databases
 def test_a_file_is_uploaded_encoded_and_watched_in_place(
     page: Page, site: Site, channel: str, tmp_path: Path
 ) -> None:
@@ -110,7 +109,6 @@ def test_a_lost_connection_is_told_and_the_upload_goes_on(
     assert wire.sent == [0, PIECE, 2 * PIECE]
 
 
-@pytest.mark.both_databases
 def test_an_upload_goes_on_after_a_reload_when_the_same_file_is_dropped_again(
     page: Page, channel: str, tmp_path: Path, forgive: Any, site: Site
 ) -> None:
@@ -290,7 +288,7 @@ def test_an_upload_is_made_with_keys_alone(page: Page, channel: str, site: Site)
 
 
 def _channel(slug: str) -> str:
-    from tests.video_site import channel
+    from tests.support.videos.video_site import channel
 
     return str(channel(slug).pk)
 

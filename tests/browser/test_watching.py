@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 from playwright.sync_api import Page, expect
 
-from tests.browser import films
-from tests.browser.conftest import OpenPage
-from tests.browser.site import Site
+from tests.support.browser import films
+from tests.support.browser.fixtures import OpenPage
+from tests.support.browser.site import Site
 
 TITLE = "<img src=x onerror=alert(1)> & <b>a film</b>"
 
@@ -28,7 +28,6 @@ def value(page: Page, expression: str) -> object:
     return page.evaluate(f"document.querySelector('video').{expression}")
 
 
-@pytest.mark.both_databases
 @pytest.mark.parametrize("engine", ["hls.js", "native"])
 def test_a_video_plays_across_its_chunks(
     open_page: OpenPage, film: str, engine: str, request: pytest.FixtureRequest
@@ -184,7 +183,6 @@ def test_the_page_fits_a_phone_and_html_in_titles_stays_text(
     wait_for_time(page, 0.5)
 
 
-@pytest.mark.both_databases
 def test_a_video_that_is_not_ready_shows_how_far_it_is_and_then_plays_by_itself(
     open_page: OpenPage, site: Site
 ) -> None:
@@ -223,6 +221,6 @@ def test_a_channel_without_videos_says_so(open_page: OpenPage, site: Site) -> No
 
 
 def _empty_channel() -> None:
-    from tests.video_site import channel
+    from tests.support.videos.video_site import channel
 
     channel("nothing")

@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 from playwright.sync_api import Page, expect
 
-from tests.browser import films
-from tests.browser.conftest import OpenPage
-from tests.browser.misfortunes import fail_far_away
-from tests.browser.site import Site
+from tests.support.browser import films
+from tests.support.browser.fixtures import OpenPage
+from tests.support.browser.misfortunes import fail_far_away
+from tests.support.browser.site import Site
 
 JOB_LISTS = ("/admin/jobs/job/", "/admin/jobs/worker/", "/admin/jobs/schedule/")
 VIDEO_LISTS = ("/admin/videos/video/", "/admin/videos/channel/")

@@ -1,7 +1,7 @@
 """Check what is on disk against the plan, before it is published.
 
 Everything is read (so checksums are right) and every timestamp added up, but nothing is decoded: this is for
-every transcode. tests/conformance.py decodes too.
+every transcode. tests/support/videos/conformance.py decodes too.
 """
 
 import hashlib

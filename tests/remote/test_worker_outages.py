@@ -1,0 +1,137 @@
+"""Servers that restart, wires that are cut, workers that are killed: nothing is lost, nothing runs twice in vain."""
+
+from __future__ import annotations
+
+import os
+import signal
+from pathlib import Path
+
+import pytest
+
+from jobs import enqueue, enqueue_many
+from jobs.models import Job, Worker
+from tests.jobapp.notes import read_notes
+from tests.support.processes import wait_until
+from tests.support.queue.actors import outcomes_of, status_of, stored
+from tests.support.queue.workers import wait_for_status
+from tests.support.remote.remote_site import RemoteSite, is_ready, started, stop
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+SHORT = {"JOBS_CLAIM_DURATION": "2s"}
+
+
+def test_a_server_that_is_killed_and_started_again_costs_nothing(remote_site: RemoteSite, log: str) -> None:
+    ids = enqueue_many("remote.record", [{"log": log}] * 150)
+    remote_site.serve()
+    worker = remote_site.work("--concurrency=2", key=remote_site.key())
+    wait_until(lambda: len(read_notes(log)) > 10, interval=0.005)
+    remote_site.kill_server()
+    wait_until(lambda: "trying again" in worker.read_output())
+    remote_site.serve()
+    wait_until(lambda: Job.objects.completed().count() == len(ids))
+    assert sorted(note["job"] for note in read_notes(log)) == sorted(ids), "each has run once"
+    assert not Job.objects.exclude(attempt_number=1).exists()
+    assert stop(worker) == 0
+    assert "Traceback" not in worker.read_output()
+
+
+def test_an_outcome_is_kept_until_the_server_is_back(remote_site: RemoteSite, log: str, gate: Path) -> None:
+    job = enqueue("remote.hold", log=log, gate=str(gate))
+    remote_site.serve()
+    worker = remote_site.work(key=remote_site.key())
+    started(worker, log)
+    remote_site.wire.cut()
+    gate.touch()
+    wait_until(lambda: read_notes(log, "finished"))
+    wait_until(lambda: "cannot report" in worker.read_output())
+    remote_site.wire.mend()
+    wait_for_status(job, "completed")
+    assert (stored(job.pk).result, outcomes_of(job.pk)) == ("held", ["completed"])
+
+
+@pytest.mark.parametrize("path", ["/worker/claim", "/complete"])
+def test_an_answer_that_was_lost_is_asked_for_again(remote_site: RemoteSite, log: str, path: str) -> None:
+    remote_site.serve()
+    worker = remote_site.work(key=remote_site.key())
+    wait_until(lambda: is_ready(worker))
+    remote_site.wire.swallow_answer_to(path)
+    wait_until(lambda: path == "/complete" or remote_site.wire.swallowed)
+    if path == "/worker/claim":
+        remote_site.wire.swallow_answer_to(path)
+    jobs = [enqueue("remote.record", log=log) for _ in range(3)]
+    for job in jobs:
+        wait_for_status(job, "completed")
+    assert len(read_notes(log)) == len(jobs), "each has run once"
+    assert {stored(job.pk).attempt_number for job in jobs} == {1}
+    assert remote_site.wire.swallowed
+    assert stop(worker) == 0
+
+
+def test_what_a_lost_claim_gave_is_given_back_at_the_end(remote_site: RemoteSite, log: str) -> None:
+    """The worker hears of none of its jobs, and stops."""
+    job = enqueue("remote.record", log=log)
+    remote_site.serve()
+    remote_site.wire.swallow_answer_to("/worker/claim")
+    worker = remote_site.work(key=remote_site.key())
+    wait_until(lambda: remote_site.wire.swallowed)
+    stop(worker)
+    if not read_notes(log):  # the second answer came too late
+        assert (status_of(job), outcomes_of(job.pk)) == ("pending", ["released"])
+        assert stored(job.pk).attempt_number == 0
+
+
+def test_a_worker_that_is_cut_off_stops_the_job_and_its_late_report_is_refused(
+    remote_site: RemoteSite, log: str, gate: Path
+) -> None:
+    job = enqueue("remote.hold", log=log, gate=str(gate), max_attempts=3)
+    remote_site.serve(**SHORT)
+    near = remote_site.work(key=remote_site.key("near"), server=remote_site.url, env={"SPROCKET_APPS": ""})
+    wait_until(lambda: is_ready(near))
+    started(near, log)
+    stop_near = near.pid
+    os.kill(stop_near, signal.SIGSTOP)  # as a machine that sleeps: it cannot even stop its job
+    far = remote_site.work(key=remote_site.key("far"))
+    started(far, log, 2)
+    gate.touch()
+    wait_for_status(job, "completed")
+    os.kill(stop_near, signal.SIGCONT)
+    wait_until(lambda: "the lease was lost" in near.read_output() or "stopping job" in near.read_output())
+    assert outcomes_of(job.pk) == ["lost", "completed"]
+    assert stored(job.pk).attempt_number == 2
+    after = enqueue("remote.record", log=log)
+    wait_for_status(after, "completed")
+    assert stop(near) == 0
+
+
+def test_a_lease_that_cannot_be_renewed_ends_the_job(remote_site: RemoteSite, log: str) -> None:
+    job = enqueue("remote.encode", log=log)
+    remote_site.serve(**SHORT)
+    worker = remote_site.work(key=remote_site.key())
+    (note,) = started(worker, log)
+    remote_site.wire.cut()
+    wait_until(lambda: read_notes(log, "stopped"))
+    wait_until(lambda: not Path(note["folder"]).exists())
+    assert "could not be renewed in time" in worker.read_output()
+    remote_site.wire.mend()
+    wait_until(lambda: len(read_notes(log, "started")) == 2)
+    assert outcomes_of(job.pk)[0] == "lost"
+
+
+def test_a_killed_worker_s_job_runs_again_and_its_files_go(remote_site: RemoteSite, log: str) -> None:
+    job = enqueue("remote.encode", log=log)
+    remote_site.serve(**SHORT)
+    key, folder = remote_site.key(), remote_site.folder(1)
+    worker = remote_site.work(key=key)
+    (note,) = started(worker, log)
+    worker.kill_group()
+    assert Path(note["folder"]).exists()
+    other = remote_site.work(key=remote_site.key("other"))
+    notes = started(other, log, 2)
+    assert notes[1]["attempt"] == 2
+    assert outcomes_of(job.pk)[0] == "lost"
+    again = remote_site.work(key=key, folder=folder)
+    wait_until(lambda: is_ready(again))
+    assert not Path(note["folder"]).exists()
+    assert Path(notes[1]["folder"]).exists(), "another one's are not touched"
+    assert Worker.objects.filter(stopped_at__isnull=True).count() == 2

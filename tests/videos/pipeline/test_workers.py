@@ -1,0 +1,211 @@
+"""The pipeline on real worker processes: shared, killed at any point, cancelled, drained."""
+
+import contextlib
+import os
+import random
+import signal
+import time
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+
+from jobs.models import Attempt, Job, Outcome, Status
+from jobs.testing import run_due_jobs
+from tests.conftest import RunManage, StartManage
+from tests.support.processes import ManageProcess, wait_until
+from tests.support.queue.workers import wait_for_worker
+from tests.support.videos.video_site import accept, check_published, clip, current, files_in, two_qualities
+from tests.support.videos.video_workers import ffmpegs_below, finished_parts, has_ended, worker_environment
+from videos import intervening, manifests, storage
+from videos.models import TranscodeStatus, Video, VideoStatus
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+
+@pytest.fixture
+def environment(videos_root: Path) -> dict[str, str]:
+    return worker_environment()
+
+
+def test_three_workers_share_one_video(environment: dict[str, str], start_manage: StartManage) -> None:
+    video = accept(two_qualities(250))
+    workers = [start_manage("runworker", "--concurrency", "1", env=environment) for _ in range(3)]
+    wait_until(lambda: has_ended(video), timeout=120)
+    check_published(video)
+    names = Attempt.objects.filter(job__type="videos.encode").values_list("worker_name", flat=True)
+    assert len(names) == 5
+    assert len(set(names)) > 1, "nobody did it all alone"
+    assert all(worker.poll() is None for worker in workers)
+
+
+def wait_for_parts(video: Video, count: int) -> None:
+    wait_until(lambda: len(finished_parts(video)) >= count or has_ended(video), interval=0.01)
+
+
+def part_of(job: Job) -> str:
+    """The name of the manifest that the job writes at its end."""
+    if job.type == "videos.audio":
+        return f"{manifests.audio_name(job.payload['track'])}.json"
+    return f"{manifests.chunk_name(job.payload['chunk'])}.json"
+
+
+def wait_for_ffmpeg(video: Video, worker: ManageProcess) -> list[int]:
+    """The process ids of running ffmpegs; none only if the video has ended."""
+    wait_until(lambda: ffmpegs_below(worker.pid) or has_ended(video), interval=0.002)
+    return ffmpegs_below(worker.pid)
+
+
+@pytest.mark.parametrize("run", range(int(os.environ.get("CHAOS", "4"))))
+def test_a_kill_at_any_moment_costs_no_finished_chunk(
+    environment: dict[str, str], start_manage: StartManage, run: int
+) -> None:
+    """CHAOS=20 kills in twenty runs; a worker and an ffmpeg in turn, twice each, at random points of the work."""
+    target = ("worker", "ffmpeg")[run % 2]
+    chance = random.Random(run)
+    environment |= {"VIDEOS_PRESET": "slower"}
+    video = accept(two_qualities(250))
+    kept: dict[str, int] = {}
+    kills = 0
+
+    def start() -> ManageProcess:
+        worker = start_manage("runworker", "--concurrency", "2", env=environment)
+        wait_for_worker(worker)
+        return worker
+
+    worker = start()
+    for parts in sorted(chance.sample(range(6 if target == "worker" else 4), 2)):
+        wait_for_parts(video, parts)
+        time.sleep(chance.uniform(0, 0.3))
+        victims = [worker.pid] if target == "worker" else wait_for_ffmpeg(video, worker)
+        kept |= finished_parts(video)
+        for pid in victims[:1]:
+            with contextlib.suppress(ProcessLookupError):  # it has just finished
+                os.kill(pid, signal.SIGKILL)
+                kills += 1
+        if target == "worker":
+            worker.wait()
+            worker = start()
+    wait_until(lambda: has_ended(video))
+    assert video.status == VideoStatus.READY, video.error_message
+    assert kills > 0
+    check_published(video)
+    assert kept.items() <= finished_parts(video).items(), "a finished chunk was encoded again"
+    attempts = Attempt.objects.filter(job__type__in=["videos.encode", "videos.audio"]).select_related("job")
+    assert attempts.filter(outcome=Outcome.COMPLETED).count() <= 6, "once each, or found done by reconcile"
+    wasted = [one for one in attempts.exclude(outcome=Outcome.COMPLETED) if part_of(one.job) not in kept]
+    assert len(wasted) <= 2 * kills, "a kill costs what was running, two jobs at most"
+    assert not list(storage.generation(current(video)).glob(".chunk-*")), (
+        "the leftovers of the dead are removed"
+    )
+
+
+def encoders_of(worker: ManageProcess) -> list[int]:
+    """Its processes of ffmpeg, once they encode a chunk; a worker that starts tries its encoders, too."""
+    encoding = Job.objects.filter(type="videos.encode", status=Status.PROCESSING, progress_percent__gt=0)
+    return ffmpegs_below(worker.pid) if encoding.exists() else []
+
+
+def test_a_video_deleted_during_a_retranscode_is_whole_when_it_comes_back(
+    environment: dict[str, str], start_manage: StartManage
+) -> None:
+    video = accept(clip(250, (1280, 720)))
+    run_due_jobs()
+    generation = storage.generation(current(video))
+    before, files = Video.objects.values().get(), files_in(generation)
+    again = intervening.retranscode(video)
+    worker = start_manage("runworker", env=environment | {"VIDEOS_PRESET": "veryslow"})
+    wait_until(lambda: encoders_of(worker))
+    intervening.delete(video)
+    wait_until(lambda: not ffmpegs_below(worker.pid))
+    again.refresh_from_db()
+    assert again.status == TranscodeStatus.CANCELLED
+    assert files_in(generation) == files
+    intervening.restore(video)
+    assert Video.objects.values().get() == before
+    check_published(video)
+
+
+def test_a_video_purged_during_its_encode_leaves_no_file(
+    environment: dict[str, str], start_manage: StartManage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(intervening, "LAST_WRITES", timedelta(seconds=1))
+    video = accept(clip(250, (1280, 720)))
+    folder = storage.video_folder(video.pk)
+    worker = start_manage("runworker", env=environment | {"VIDEOS_PRESET": "veryslow"})
+    wait_until(lambda: encoders_of(worker))
+    intervening.purge(video)
+    wait_until(lambda: not ffmpegs_below(worker.pid) and not folder.exists())
+    assert not Video.objects.exists()
+    wait_until(lambda: not Job.objects.filter(status=Status.PROCESSING).exists())
+    assert not folder.exists()
+    assert files_in(storage.root()) == {}
+
+
+def test_a_cancelled_transcode_has_no_ffmpeg_long_before_it_would_have_ended(
+    environment: dict[str, str], start_manage: StartManage
+) -> None:
+    environment |= {
+        "VIDEOS_PRESET": "veryslow",
+        "VIDEOS_SEGMENTS_PER_CHUNK": "30",
+        "JOBS_TICK_INTERVAL": "1s",
+    }
+    video = accept(clip(750, (1280, 720)))
+    worker = start_manage("runworker", env=environment)
+    wait_until(lambda: encoders_of(worker))
+    intervening.delete(video)
+    wait_until(lambda: not ffmpegs_below(worker.pid))
+    assert not Job.objects.filter(status=Status.PROCESSING).exists()
+    assert Job.objects.get(type="videos.encode").progress_percent < 50
+    assert worker.poll() is None
+
+
+def test_no_ffmpeg_outlives_its_worker(environment: dict[str, str], start_manage: StartManage) -> None:
+    environment |= {"VIDEOS_PRESET": "veryslow", "VIDEOS_SEGMENTS_PER_CHUNK": "30"}
+    accept(clip(750, (1280, 720)))
+    worker = start_manage("runworker", env=environment)
+    encoders = wait_until(lambda: encoders_of(worker))
+    worker.kill()
+    assert wait_until(lambda: not any(Path(f"/proc/{pid}").exists() for pid in encoders), timeout=20)
+
+
+def test_a_draining_worker_gives_a_long_chunk_back_uncounted(
+    environment: dict[str, str], start_manage: StartManage
+) -> None:
+    environment |= {"VIDEOS_PRESET": "veryslow", "VIDEOS_SEGMENTS_PER_CHUNK": "30"}
+    video = accept(clip(750, (1280, 720)))
+    worker = start_manage("runworker", env=environment)
+    wait_until(lambda: encoders_of(worker))
+    worker.send_signal(signal.SIGTERM)
+    assert worker.wait(timeout=60) == 0
+    encode = Job.objects.get(type="videos.encode")
+    assert (encode.status, encode.attempt_number) == (Status.PENDING, 0)
+    video.refresh_from_db()
+    assert video.status == VideoStatus.PENDING
+
+
+def test_addvideo_waits_and_says_where_to_watch(
+    environment: dict[str, str], run_manage: RunManage, start_manage: StartManage, tmp_path: Path
+) -> None:
+    start_manage("runworker", env=environment)
+    nonsense = tmp_path / "nonsense.mp4"
+    nonsense.write_text("no video")
+    done = run_manage("addvideo", str(clip()), str(nonsense), "--wait", env=environment, check=False)
+    assert done.returncode == 1
+    assert "nonsense.mp4: The file is text, not a video." in done.stderr
+    video = Video.objects.get()
+    assert f"is ready: http://127.0.0.1:8000{video.get_absolute_url()}" in done.stdout
+    check_published(video)
+    assert "Every rule holds." in run_manage("check_invariants", env=environment).stdout
+    again = run_manage("addvideo", str(clip()), "--wait", env=environment)
+    assert "is there already" in again.stdout
+
+
+def test_who_no_longer_waits_stops_nothing(environment: dict[str, str], start_manage: StartManage) -> None:
+    waiting = start_manage("addvideo", str(clip()), "--wait", env=environment)
+    wait_until(lambda: "pending, 0 % (probe)" in waiting.read_output())
+    assert "No worker is running; start one with: manage.py runworker" in waiting.read_output()
+    waiting.send_signal(signal.SIGINT)
+    assert waiting.wait(timeout=30) == 130
+    assert waiting.read_output().endswith("No longer waiting; the videos go on without us.\n")
+    assert Job.objects.get().status == Status.PENDING
