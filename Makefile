@@ -8,8 +8,8 @@ SESSION ?= core
 
 PACKAGES := $(wildcard jobs videos project tests benchmarks)
 PIP      := $(BIN)/python -m pip install --quiet --disable-pip-version-check
-# Tests wait more than they compute: two processes for each CPU, each with a database of its own (ARGS=-n0: one, in order).
-PYTEST   := $(BIN)/python -m pytest -n auto --dist worksteal
+# Runs the tests of a tier (tests/tiers.py) in several processes, each with a database of its own (ARGS=-n0: one, in order).
+TIER     := $(BIN)/python -m tests.tiers
 NPM      := $(shell command -v npm 2>/dev/null)
 # What browsers without HLS of their own need. Where there is no npm, the site runs without it and the watch page says so.
 PLAYER   := $(if $(NPM),vendor/hls.js/.installed)
@@ -26,13 +26,17 @@ help: ## List the targets
 run: $(VENV)/.installed $(PLAYER) ## Set up and start the site with a worker (PORT=8000)
 	@DEBUG=true exec $(BIN)/python -m project.quickstart
 
-test: test-postgresql test-sqlite ## Run the tests on PostgreSQL and on SQLite (ARGS="-k lease" goes to pytest)
+test: $(VENV)/.installed-dev $(PLAYER) ## Run the tests before a commit: minutes (ARGS="-k lease" goes to pytest)
+	@$(TIER) test $(ARGS)
 
-test-postgresql: $(VENV)/.installed-dev $(PLAYER) ## Run the tests on PostgreSQL only
-	$(PYTEST) --database=postgresql $(ARGS)
+test-rest: $(VENV)/.installed-dev $(PLAYER) ## Run what `make test` leaves out
+	@$(TIER) rest $(ARGS)
 
-test-sqlite: $(VENV)/.installed-dev $(PLAYER) ## Run the tests on SQLite only
-	$(PYTEST) --database=sqlite $(ARGS)
+test-all: ## Run every test on both databases
+	@$(MAKE) --no-print-directory test test-rest --keep-going
+
+test-strangers: $(VENV)/.installed-dev $(PLAYER) ## Play videos in Firefox and WebKit, where they are installed
+	@$(TIER) strangers $(ARGS)
 
 matrix: $(VENV)/.installed-dev ## Run the core's tests on every pair of Python and Django that this machine has
 	$(BIN)/nox --session "$(SESSION)" -- --quiet $(ARGS)
@@ -60,7 +64,7 @@ wheel: $(VENV)/.installed-dev ## Build the wheel into dist/
 
 clean: ## Remove what can be made again; data and the secret key stay
 	rm -rf $(VENV) build dist htmlcov .coverage .coverage.* .pytest_cache .mypy_cache .ruff_cache \
-		.import_linter_cache .hypothesis staticfiles node_modules vendor .nox
+		.import_linter_cache .hypothesis staticfiles node_modules vendor .nox .cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 $(VENV)/.installed: requirements.txt | $(BIN)/python
@@ -87,4 +91,4 @@ $(BIN)/python:
 		{ echo "Python 3.11 or newer is needed, as $(PYTHON); name another with: make $(MAKECMDGOALS) PYTHON=…" >&2; exit 2; }
 	@$(PYTHON) -m venv $(VENV) || { rm -rf $(VENV); exit 2; }
 
-.PHONY: help run test test-postgresql test-sqlite matrix check format bench player wheel clean
+.PHONY: help run test test-rest test-all test-strangers matrix check format bench player wheel clean

@@ -1,8 +1,8 @@
 """Fixtures of the whole suite: the test database and `manage.py` as a real process beside the test."""
 
 import os
+import shutil
 import subprocess
-import sys
 from collections.abc import Callable, Generator, Iterator, Sequence
 from importlib import reload
 from pathlib import Path
@@ -16,12 +16,13 @@ from pytest_django import DjangoDbBlocker, Settings
 
 from jobs import capacity, housekeeping, registry, wakeup
 from jobs.wakeup import redis_link
-from tests.support.databases import server_key
-from tests.support.processes import ROOT, ManageProcess
+from tests.support.databases import MIGRATED, server_key
+from tests.support.processes import ManageProcess, run_python
 from tests.support.queue import quick_look
 from tests.support.servers import redis_server as redis_servers
 from tests.support.servers.postgres_server import PostgresServer
 from tests.support.servers.redis_server import RedisServer
+from tests.support.videos import shelf
 
 if TYPE_CHECKING:
     from tests.support.remote.remote_site import RemoteSite
@@ -35,6 +36,18 @@ background_key = pytest.StashKey[list[ManageProcess]]()
 RunManage = Callable[..., subprocess.CompletedProcess[str]]
 StartManage = Callable[..., ManageProcess]
 Declare = Callable[..., registry.JobType]
+
+
+@pytest.fixture(scope="session")
+def django_db_keepdb() -> bool:
+    """The test database of SQLite is there before Django asks; it goes with its folder."""
+    return connection.vendor == "sqlite"
+
+
+@pytest.fixture(scope="session")
+def django_db_modify_db_settings(django_db_modify_db_settings_parallel_suffix: None) -> None:
+    if connection.vendor == "sqlite":
+        shutil.copyfile(os.environ[MIGRATED], connections.databases["default"]["TEST"]["NAME"])
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -89,6 +102,13 @@ def _process_starts_afresh(monkeypatch: pytest.MonkeyPatch) -> None:
     redis_link.forget()
 
 
+@pytest.fixture(autouse=True)
+def _encodes_once() -> Iterator[None]:
+    """Chunks, sounds, pictures and looks at sources come from the shelf; the tests of encoding turn that off."""
+    with shelf.installed():
+        yield
+
+
 @pytest.fixture
 def declare() -> Iterator[Declare]:
     """`declare("here.limited", concurrency=3)` registers a job type of this process until the test ends."""
@@ -126,20 +146,21 @@ def manage_environment(database_url_of_test_database: str) -> dict[str, str]:
 
 
 @pytest.fixture
-def run_manage(manage_environment: dict[str, str], transactional_db: None) -> RunManage:
+def interpreters() -> bool:
+    """Whether `run_manage` and `start_manage` start an interpreter or fork a loaded process.
+    A module whose subject is the start says True, in a fixture of the same name."""
+    return False
+
+
+@pytest.fixture
+def run_manage(manage_environment: dict[str, str], transactional_db: None, interpreters: bool) -> RunManage:
     """`run_manage("jobs", "status")` runs a command to its end; its output is in `.stdout` and `.stderr`."""
 
     def run(
         *arguments: str, check: bool = True, timeout: float = 120, env: dict[str, str] | None = None
     ) -> subprocess.CompletedProcess[str]:
-        done = subprocess.run(
-            [sys.executable, "manage.py", *arguments],
-            env=manage_environment | (env or {}),
-            cwd=ROOT,
-            capture_output=True,
-            text=True,
-            timeout=timeout,
-        )
+        environment = manage_environment | (env or {})
+        done = run_python(("manage.py",), arguments, environment, timeout=timeout, interpreter=interpreters)
         if check and done.returncode:
             command = " ".join(arguments)
             pytest.fail(f"manage.py {command} exited with {done.returncode}:\n{done.stdout}{done.stderr}")
@@ -154,6 +175,7 @@ def start_manage(
     transactional_db: None,
     tmp_path: Path,
     request: pytest.FixtureRequest,
+    interpreters: bool,
 ) -> Iterator[StartManage]:
     """`start_manage("runworker")` starts a command beside the test; it is killed when the test ends."""
     started: list[ManageProcess] = []
@@ -164,6 +186,7 @@ def start_manage(
             *arguments,
             env=manage_environment | (env or {}),
             output=tmp_path / f"manage-{len(started)}-{arguments[0]}.log",
+            interpreter=interpreters,
             **more,
         )
         started.append(process)

@@ -24,3 +24,5 @@ PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]
 if DATABASES["default"]["ENGINE"] == "django.db.backends.sqlite3":
     # A file, where Django would take memory: other processes must reach the test database too.
     DATABASES["default"]["TEST"] = {"NAME": f"{DATABASES['default']['NAME']}.test"}
+elif template := os.environ.get("TESTS_MIGRATED_DATABASE"):
+    DATABASES["default"]["TEST"] = {"TEMPLATE": template}

@@ -13,7 +13,7 @@ from django.urls import include, path
 
 from jobs.api.errors import Problem
 from jobs.models import Status, WorkerStatus
-from tests.support.processes import ROOT
+from tests.support import ROOT
 
 urlpatterns = [path("elsewhere/v1/", include("jobs.api.urls"))]
 

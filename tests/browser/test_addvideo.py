@@ -14,10 +14,10 @@ from contextlib import contextmanager
 
 import pytest
 
+from tests.support import ROOT
 from tests.support.browser import films
 from tests.support.browser.fixtures import OpenPage
 from tests.support.browser.site import Site
-from tests.support.processes import ROOT
 
 PATIENCE = 100.0
 

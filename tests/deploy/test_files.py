@@ -14,7 +14,7 @@ from django.core.management import get_commands
 
 from jobs.conf import find_problems, parse_duration
 from project import settings as project_settings
-from tests.support.processes import ROOT
+from tests.support import ROOT
 from tests.support.sites import deployment
 from tests.support.sites.deployment import (
     DEPLOY,

@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import StartManage
-from tests.support.processes import ROOT, free_port, wait_until
+from tests.support import ROOT
+from tests.support.processes import free_port, wait_until
 from tests.support.sites.deployment import EXAMPLE
 
 HOST = EXAMPLE["ALLOWED_HOSTS"]

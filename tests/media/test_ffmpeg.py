@@ -11,7 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.processes import ROOT, wait_until
+from tests.support import ROOT
+from tests.support.processes import wait_until
 from tests.support.videos.media_clips import LIMITS, binary, make_clip, plan_for
 from videos.media import encode, ffmpeg
 from videos.media.exceptions import ChunkRefused, FfmpegFailed, FfmpegStopped, FfmpegTimedOut

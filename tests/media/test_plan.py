@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.support.processes import ROOT
+from tests.support import ROOT
 from videos import media
 from videos.media import rates
 from videos.media.ladder import LADDER, rungs_for

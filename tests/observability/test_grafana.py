@@ -12,7 +12,7 @@ from jobs.metrics.depth import STATUSES
 from jobs.metrics.exposition import Metric, render
 from jobs.metrics.readings import read
 from jobs.models import WorkerStatus
-from tests.support.processes import ROOT
+from tests.support import ROOT
 from tests.support.queue.scraping import named, parse, queries
 
 BY_SERIES: dict[str, Metric] = {name: metric for metric in catalogue.ALL for name in metric.series}

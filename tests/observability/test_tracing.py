@@ -21,7 +21,8 @@ from jobs.tracing import trace_of
 from jobs.worker.executor import Executor
 from jobs.worker.handling import Outcome
 from tests.conftest import Declare
-from tests.support.processes import ROOT, wait_until
+from tests.support import ROOT
+from tests.support.processes import wait_until
 
 
 class Recorder:

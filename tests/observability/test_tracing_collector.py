@@ -13,7 +13,8 @@ import pytest
 from jobs import tracing
 from jobs.models import Job
 from tests.conftest import StartManage
-from tests.support.processes import ROOT, wait_until
+from tests.support import ROOT
+from tests.support.processes import wait_until
 from tests.support.queue.workers import QUICK, wait_for_status, wait_for_worker
 from tests.support.remote.remote_site import stop
 from tests.support.servers import collector as collectors

@@ -16,7 +16,7 @@ import pytest
 from django.core.management import call_command, get_commands, load_command_class
 
 from jobs.conf import JobsSettings
-from tests.support.processes import ROOT
+from tests.support import ROOT
 
 LONGEST = 350
 

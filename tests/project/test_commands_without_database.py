@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.processes import ROOT, free_port
+from tests.support import ROOT
+from tests.support.processes import free_port
 
 EVERY_COMMAND = [
     ["jobs", "status"],

@@ -8,7 +8,7 @@ import sys
 import pytest
 
 import jobs
-from tests.support.processes import ROOT
+from tests.support import ROOT
 
 PROMISED = {
     *("job_type", "enqueue", "enqueue_many", "snapshot", "JobContext", "PermanentFailure", "RetryLater"),

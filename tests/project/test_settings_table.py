@@ -10,7 +10,7 @@ import pytest
 
 from jobs.conf import JobsSettings, parse_duration
 from project import settings_table
-from tests.support.processes import ROOT
+from tests.support import ROOT
 from videos.conf import VideosSettings
 
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.processes import ROOT
+from tests.support import ROOT
 from tests.support.remote.remote_client import RemoteClient, good, refused
 from tests.support.remote.remote_types import LIMIT, Shelf, archive, everything, sha256_of
 from tests.support.remote.remote_types import far as far  # fixtures

@@ -17,7 +17,8 @@ import pytest
 from jobs import JobStopped
 from jobs.worker.context import CANCELLED
 from jobs.worker.source_cache import SourceDamaged, WorkerDiskFull
-from tests.support.processes import ROOT, wait_until
+from tests.support import ROOT
+from tests.support.processes import wait_until
 from tests.support.servers.stand_in import StandIn
 
 CONTENT = random.Random(5).randbytes(600_000)

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from django.db import connection
 
-from tests.support.processes import ROOT
+from tests.support import ROOT
 from tests.support.sites.foreign_site import ForeignSite, build_wheel
 
 JOB_TYPES = """

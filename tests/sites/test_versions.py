@@ -15,7 +15,7 @@ from django.db import connection
 
 from tests.sites.test_foreign_site import JOB_TYPES, TESTS
 from tests.sites.test_foreign_site import wheel as wheel
-from tests.support.processes import ROOT
+from tests.support import ROOT
 from tests.support.sites import interpreters
 from tests.support.sites.foreign_site import ForeignSite
 from tests.support.videos.video_site import clip

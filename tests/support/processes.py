@@ -6,12 +6,17 @@ import signal
 import socket
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TypeVar
 
-ROOT = Path(__file__).resolve().parents[2]
+from tests.support import ROOT, fork_server
+from tests.support.fork_server import CONSOLE, MANAGE, ForkedProcess
+
+CONSOLE_SCRIPT = ("-c", "from jobs.worker.console import main; main()")
+"""What the command `sprocket-worker` runs."""
 
 T = TypeVar("T")
 
@@ -33,25 +38,34 @@ def free_port() -> int:
         return int(probe.getsockname()[1])
 
 
-class ManageProcess(subprocess.Popen[bytes]):
+class ManageProcess:
     """A `manage.py` command (or another program of Python's) in the background, in a process group of its own, with its
-    output in a file."""
+    output in a file. `interpreter=True` starts Python itself, where the start is what the test is about."""
 
     def __init__(
-        self, *arguments: str, env: dict[str, str], output: Path, program: Sequence[str] = ("manage.py",)
+        self,
+        *arguments: str,
+        env: dict[str, str],
+        output: Path,
+        program: Sequence[str] = (MANAGE,),
+        interpreter: bool = False,
     ) -> None:
         self.output = output
         with output.open("wb") as file:
-            super().__init__(
-                [sys.executable, *program, *arguments],
-                env=env,
-                cwd=ROOT,
-                stdin=subprocess.DEVNULL,
-                stdout=file,
-                stderr=subprocess.STDOUT,
-                process_group=0,
+            self._process = start_python(
+                program, arguments, env, stdout=file.fileno(), stderr=file.fileno(), interpreter=interpreter
             )
+        self.pid = self._process.pid
+        self.poll = self._process.poll
+        self.wait = self._process.wait
+        self.send_signal = self._process.send_signal
+        self.terminate = self._process.terminate
+        self.kill = self._process.kill
         self.title = f"{' '.join([*program, *arguments])} (pid {self.pid})"
+
+    @property
+    def returncode(self) -> int | None:
+        return self._process.returncode
 
     def read_output(self) -> str:
         return self.output.read_text(errors="replace")
@@ -61,3 +75,52 @@ class ManageProcess(subprocess.Popen[bytes]):
         with contextlib.suppress(ProcessLookupError):
             os.killpg(self.pid, signal.SIGKILL)
         self.wait()
+
+
+def start_python(
+    program: Sequence[str],
+    arguments: Sequence[str],
+    env: dict[str, str],
+    *,
+    stdout: int,
+    stderr: int,
+    interpreter: bool = False,
+) -> ForkedProcess | subprocess.Popen[bytes]:
+    """Start a program in the project's folder, without input: by a fork of a loaded process where that is the same."""
+    known = MANAGE if tuple(program) == (MANAGE,) else CONSOLE if tuple(program) == CONSOLE_SCRIPT else None
+    if known and not interpreter and fork_server.can_start(known, env):
+        return fork_server.start(known, arguments, env, stdout=stdout, stderr=stderr)
+    return subprocess.Popen(
+        [sys.executable, *program, *arguments],
+        env=env,
+        cwd=ROOT,
+        stdin=subprocess.DEVNULL,
+        stdout=stdout,
+        stderr=stderr,
+        process_group=0,
+    )
+
+
+def run_python(
+    program: Sequence[str],
+    arguments: Sequence[str],
+    env: dict[str, str],
+    *,
+    timeout: float = 120,
+    interpreter: bool = False,
+) -> subprocess.CompletedProcess[str]:
+    """Run a program to its end, as `subprocess.run` does with captured output."""
+    with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
+        process = start_python(
+            program, arguments, env, stdout=out.fileno(), stderr=err.fileno(), interpreter=interpreter
+        )
+        try:
+            code = process.wait(timeout=timeout)
+        except BaseException:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+            raise
+        for file in (out, err):
+            file.seek(0)
+        return subprocess.CompletedProcess(list(arguments), code, out.read().decode(), err.read().decode())

@@ -16,7 +16,7 @@ from jobs import registry
 from jobs.apps import load_task_backends
 from jobs.tasks_backend.framework import task_backends
 from tests.conftest import Declare
-from tests.support.processes import ROOT
+from tests.support import ROOT
 
 PATH = "jobs.tasks_backend.SprocketBackend"
 

@@ -13,7 +13,7 @@ from django.utils import timezone
 from jobs.models import Job
 from jobs.testing import run_due_jobs
 from tests.jobapp import tasks
-from tests.support.processes import ROOT
+from tests.support import ROOT
 
 pytestmark = pytest.mark.django_db
 

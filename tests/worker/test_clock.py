@@ -13,7 +13,8 @@ from jobs.models import Job, Worker
 from jobs.processes import start_mark, this_host
 from tests.conftest import StartManage
 from tests.jobapp.notes import read_notes
-from tests.support.processes import ROOT, wait_until
+from tests.support import ROOT
+from tests.support.processes import wait_until
 from tests.support.queue.actors import claim_one, expire, new_worker, outcomes_of, status_of
 from tests.support.queue.workers import QUICK, wait_for_status, wait_for_worker
 

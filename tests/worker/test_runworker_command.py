@@ -18,6 +18,11 @@ from tests.support.queue.workers import QUICK, wait_for_status, wait_for_worker
 pytestmark = pytest.mark.django_db(transaction=True)
 
 
+@pytest.fixture
+def interpreters() -> bool:
+    return True
+
+
 def completed() -> int:
     return int(Job.objects.completed().count())
 

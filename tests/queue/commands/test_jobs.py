@@ -14,7 +14,7 @@ from jobs import HIGH, enqueue, enqueue_many, lifecycle, snapshot, workflow
 from jobs.lifecycle import FailureReport
 from jobs.models import Event, Worker
 from tests.conftest import RunManage
-from tests.support.processes import ROOT
+from tests.support import ROOT
 from tests.support.queue.actors import claim_one, new_worker, status_of
 from tests.support.queue.commands import help_of, manage
 

@@ -24,10 +24,10 @@ from playwright.sync_api import (
     sync_playwright,
 )
 
+from tests.support import ROOT
 from tests.support.browser import chromium
 from tests.support.browser.backstage import Backstage
 from tests.support.browser.site import Site
-from tests.support.processes import ROOT
 
 PATIENCE_MS = 120_000
 """How long a page may take for anything: a busy machine is no defect."""

@@ -13,8 +13,9 @@ from urllib.parse import quote, urlsplit
 
 import psycopg
 
+from tests.support import ROOT
 from tests.support.browser.backstage import Backstage
-from tests.support.processes import ROOT, ManageProcess, free_port, wait_until
+from tests.support.processes import ManageProcess, free_port, wait_until
 
 HOST = "127.0.0.1"
 DATABASE = "sprocket_browser"

@@ -10,7 +10,7 @@ from typing import Any
 
 from prometheus_client.parser import text_string_to_metric_families
 
-from tests.support.processes import ROOT
+from tests.support import ROOT
 
 TOKEN = "a-token-for-prometheus"
 

@@ -12,9 +12,9 @@ from pathlib import Path
 from jobs import worker_keys
 from jobs.models import Job, Status, Worker, WorkerKind
 from tests.conftest import StartManage
-from tests.support.processes import ManageProcess, free_port, wait_until
+from tests.support.processes import CONSOLE_SCRIPT, ManageProcess, free_port, wait_until
 from tests.support.queue.workers import wait_for_worker
-from tests.support.remote.remote_site import NO_DATABASE, SCRIPT
+from tests.support.remote.remote_site import NO_DATABASE
 from tests.support.videos.video_site import accept, clip
 from tests.support.videos.video_workers import ffmpegs_below, has_ended
 from videos import storage
@@ -89,7 +89,7 @@ class Far:
             f"--folder={self.folder}",
             "--concurrency=1",
             *arguments,
-            program=SCRIPT,
+            program=CONSOLE_SCRIPT,
             env={
                 "SPROCKET_KEY": self._key,
                 "DATABASE_URL": NO_DATABASE,

@@ -14,12 +14,11 @@ from jobs.models import Worker
 from jobs.remote import Announcement
 from tests.conftest import StartManage
 from tests.jobapp.notes import read_notes
-from tests.support.processes import ManageProcess, free_port, wait_until
+from tests.support.processes import CONSOLE_SCRIPT, ManageProcess, free_port, wait_until
 from tests.support.queue.workers import QUICK
 from tests.support.servers.wire import Wire
 
 NO_DATABASE = "postgresql://nobody@127.0.0.1:1/nothing"
-SCRIPT = ("-c", "from jobs.worker.console import main; main()")
 SETTINGS = "tests.remoteapp.settings"
 
 
@@ -93,7 +92,7 @@ class RemoteSite:
             **(env or {}),
         }
         if script:
-            return self._start(*given, "--app", "tests.remoteapp", program=SCRIPT, env=environment)
+            return self._start(*given, "--app", "tests.remoteapp", program=CONSOLE_SCRIPT, env=environment)
         return self._start("runworker", *given, env=environment)
 
     def files(self) -> list[str]:

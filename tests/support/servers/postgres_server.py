@@ -40,13 +40,16 @@ def one_at_a_time(name: str) -> Iterator[None]:
 class PostgresServer:
     """Starts on creation; reached through a socket in its own folder, so no port can be taken."""
 
-    def __init__(self, *, durable: bool = False) -> None:
+    def __init__(self, *, durable: bool = False, copy_of: Path | None = None) -> None:
         self._folder = Path(tempfile.mkdtemp(prefix="sprocket-pg-"))
         self._guard = subprocess.Popen(
             ["sh", "-c", GUARD, str(self._folder)], stdin=subprocess.PIPE, start_new_session=True
         )
         self._data = self._folder / "data"
-        self._data.mkdir()
+        if copy_of is None:
+            self._data.mkdir()
+        else:
+            subprocess.run(["cp", "--archive", "--reflink=auto", str(copy_of), str(self._data)], check=True)
         # This class also knows how to run PostgreSQL as root: as another user, which it creates where there is none.
         # On a fresh machine all the test processes would, and find half of one.
         with one_at_a_time("postgres-user"):
@@ -75,6 +78,12 @@ class PostgresServer:
 
     def is_running(self) -> bool:
         return (self._data / "postmaster.pid").exists()
+
+    def save(self, place: Path) -> None:
+        """Stop, and leave the cluster there for `copy_of`."""
+        self.stop()
+        subprocess.run(["cp", "--archive", str(self._data), f"{place}.new"], check=True)
+        Path(f"{place}.new").rename(place)
 
     def close(self) -> None:
         """Stop the server and remove all it wrote."""

@@ -26,7 +26,8 @@ from botocore.awsrequest import AWSRequest
 from botocore.config import Config
 from botocore.credentials import Credentials
 
-from tests.support.processes import ROOT, free_port, wait_until
+from tests.support import ROOT
+from tests.support.processes import free_port, wait_until
 
 REGION = "us-east-1"
 BUCKET = "films"

@@ -12,7 +12,8 @@ import subprocess
 from collections.abc import Mapping
 from typing import Any
 
-from tests.support.processes import ROOT, wait_until
+from tests.support import ROOT
+from tests.support.processes import wait_until
 from tests.support.sites.deployment import EXAMPLE, compose
 
 ENGINE = shutil.which("podman") or shutil.which("docker")

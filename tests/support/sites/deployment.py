@@ -11,7 +11,7 @@ from typing import Any
 import yaml
 
 from jobs.conf import JobsSettings
-from tests.support.processes import ROOT
+from tests.support import ROOT
 from videos.conf import VideosSettings
 
 DEPLOY = ROOT / "deploy"

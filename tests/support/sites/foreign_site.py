@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from tests.support.processes import ROOT
+from tests.support import ROOT
 
 
 def build_wheel(folder: Path) -> Path:

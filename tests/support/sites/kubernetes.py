@@ -15,7 +15,7 @@ from typing import Any
 
 import yaml
 
-from tests.support.processes import ROOT
+from tests.support import ROOT
 from tests.support.sites import kubernetes_metrics
 from tests.support.sites.deployment import KUBERNETES, compose, manifest, pod_of
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import trustme
 import yaml
 
-from tests.support.processes import ROOT
+from tests.support import ROOT
 from tests.support.sites.deployment import manifest, pod_of
 
 if TYPE_CHECKING:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from textwrap import dedent
 
-from tests.support.processes import ROOT
+from tests.support import ROOT
 from tests.support.sites.foreign_site import ForeignSite
 
 _FILE = re.compile(r"^    cat >>? (\S+) <<'EOF'\n(.*?)^    EOF$", re.DOTALL | re.MULTILINE)

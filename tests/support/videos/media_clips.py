@@ -1,6 +1,7 @@
 """Clips for the media tests: every picture carries its number, and a flash and a beep come together each second."""
 
 import functools
+import hashlib
 import subprocess
 import wave
 from collections.abc import Sequence
@@ -11,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from tests.support.videos import shelf
 from videos.media import encode, ffmpeg, finish, ladder, plan, probe, verify
 from videos.media.encode import Encoded
 from videos.media.ffmpeg import RunLimits
@@ -39,12 +41,22 @@ def binary() -> Path:
 
 
 def run_ffmpeg(*arguments: str | Path, stdin: bytes | None = None) -> None:
-    subprocess.run(
-        ["nice", "-n", "10", binary(), "-v", "error", "-y", *(() if stdin else ("-nostdin",)), *arguments],
-        input=stdin,
-        check=True,
-        timeout=120,
-    )
+    """Make the file that the last argument names, or take it from the shelf."""
+
+    def make() -> None:
+        quiet = ("-v", "error", "-y", *(() if stdin else ("-nostdin",)))
+        subprocess.run(
+            ["nice", "-n", "10", binary(), *quiet, *arguments], input=stdin, check=True, timeout=120
+        )
+
+    *given, output = arguments
+    contents = [shelf.digest_of_file(Path(each)) if _is_file(each) else each for each in given]
+    sent = hashlib.sha256(stdin or b"").hexdigest()
+    shelf.clip(Path(output), [ffmpeg.build_id(binary()), contents, Path(output).suffix, sent], make)
+
+
+def _is_file(argument: str | Path) -> bool:
+    return isinstance(argument, Path) and argument.is_file()
 
 
 def picture(number: int, *, width: int, height: int, flash: bool) -> "np.ndarray[Any, Any]":

@@ -1,0 +1,265 @@
+"""Starts `manage.py …` for the tests in milliseconds: a process that has loaded Django and the apps, and forks.
+
+The tests start a thousand commands, and half a second of CPU for the imports of each was half of the suite. `start()`
+gives a process as `subprocess.Popen` does, with its own pid, environment, output and exit code. The fork reads the
+settings again in its own environment. Where a start itself is the subject of a test (exit codes of `manage.py`, what is
+imported when), the test starts an interpreter: `can_start()` says no for an environment that changes what is imported.
+
+Run as a program, this file is the server: `python -u -m tests.support.fork_server <fd of its control socket>`.
+"""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import gc
+import json
+import os
+import select
+import selectors
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Mapping, Sequence
+from typing import Any, NoReturn
+
+from tests.support import ROOT
+
+MANAGE, CONSOLE = "manage.py", "sprocket-worker"
+SETTINGS = ("tests.settings", "tests.remoteapp.settings")
+MAY_DIFFER = {
+    "ALLOWED_HOSTS", "DATABASE_POOL", "DATABASE_URL", "DEBUG", "DJANGO_SETTINGS_MODULE", "MEDIA_ROOT",
+    "PYTHONUNBUFFERED", "REDIS_URL", "SPROCKET_KEY", "SPROCKET_ADMIN_SECRET", "PYTEST_CURRENT_TEST", "TESTS_SHELF",
+}  # fmt: skip
+"""Variables that the settings read, or that are read when a command runs: never during an import."""
+PREFIXES = ("JOBS_", "VIDEOS_", "LOG_")
+SPARE_FD = 3
+
+
+# -- in the tests ----------------------------------------------------------------------------------------------------
+
+
+class ForkedProcess:
+    """What tests use of `subprocess.Popen`, for a process whose parent is the fork server."""
+
+    def __init__(self, pid: int, connection: socket.socket) -> None:
+        self.pid = pid
+        self.returncode: int | None = None
+        self._connection = connection
+        self._lock = threading.Lock()
+
+    def poll(self) -> int | None:
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self.wait(timeout=0)
+        return self.returncode
+
+    def wait(self, timeout: float | None = None) -> int:
+        with self._lock:
+            if self.returncode is None:
+                ready, _, _ = select.select([self._connection], [], [], timeout)
+                if not ready:
+                    raise subprocess.TimeoutExpired(f"process {self.pid}", timeout or 0)
+                self.returncode = int(self._connection.recv(64) or b"-1")
+                self._connection.close()  # until now its pid could not be given to another process
+            return self.returncode
+
+    def send_signal(self, number: int) -> None:
+        if self.poll() is None:
+            os.kill(self.pid, number)
+
+    def terminate(self) -> None:
+        self.send_signal(signal.SIGTERM)
+
+    def kill(self) -> None:
+        self.send_signal(signal.SIGKILL)
+
+
+class _Server:
+    """One for each (program, settings module)."""
+
+    def __init__(self, program: str, settings: str) -> None:
+        self._control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        self._lock = threading.Lock()
+        environment = {**os.environ, "DJANGO_SETTINGS_MODULE": settings}
+        with theirs:
+            self._process = subprocess.Popen(
+                [sys.executable, "-u", "-m", __name__, str(theirs.fileno()), program],
+                cwd=ROOT,
+                env=environment,
+                pass_fds=[theirs.fileno()],
+                stdin=subprocess.DEVNULL,
+                process_group=0,
+            )
+        atexit.register(self.close)
+
+    def start(
+        self, arguments: Sequence[str], environment: Mapping[str, str], *, stdout: int, stderr: int
+    ) -> ForkedProcess:
+        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        with theirs:
+            order = json.dumps([list(arguments), dict(environment)]).encode()
+            with self._lock:
+                socket.send_fds(self._control, [order], [theirs.fileno(), stdout, stderr])
+        answer = ours.recv(64)
+        assert answer, "the fork server has ended"
+        return ForkedProcess(int(answer), ours)
+
+    def close(self) -> None:
+        self._control.close()
+        self._process.wait()
+
+
+_servers: dict[tuple[str, str], _Server] = {}
+
+
+def can_start(program: str, environment: Mapping[str, str]) -> bool:
+    """Whether this environment differs from ours only in what the settings read."""
+    changed = {name for name, value in environment.items() if os.environ.get(name) != value}
+    changed |= os.environ.keys() - environment.keys()
+    strange = [name for name in changed - MAY_DIFFER if not name.startswith(PREFIXES)]
+    settings_known = program == CONSOLE or environment.get("DJANGO_SETTINGS_MODULE") in SETTINGS
+    return sys.platform == "linux" and not strange and settings_known
+
+
+def start(
+    program: str,
+    arguments: Sequence[str],
+    environment: Mapping[str, str],
+    *,
+    stdout: int,
+    stderr: int,
+) -> ForkedProcess:
+    """Run `program arguments…` in a fork, in a process group of its own and with no input."""
+    key = (program, environment["DJANGO_SETTINGS_MODULE"])
+    if key not in _servers:
+        _servers[key] = _Server(*key)
+    return _servers[key].start(arguments, environment, stdout=stdout, stderr=stderr)
+
+
+# -- the server ------------------------------------------------------------------------------------------------------
+
+
+def serve(control: socket.socket) -> tuple[list[str], dict[str, str]]:
+    """Fork for each order. Returns in the forks, with what they are to do; the server itself ends here."""
+    selector = selectors.DefaultSelector()
+    selector.register(control, selectors.EVENT_READ, None)
+    children: dict[int, tuple[int, socket.socket]] = {}
+    while True:
+        for key, _ in selector.select():
+            if key.data is None:
+                order, fds, _, _ = socket.recv_fds(control, 1 << 20, SPARE_FD)
+                if not order:
+                    os._exit(0)
+                pid = os.fork()
+                if pid == 0:
+                    selector.close()
+                    control.close()
+                    for _, open_connection in children.values():
+                        open_connection.close()
+                    return _become_the_command(order, fds)
+                connection = socket.socket(fileno=fds[0])
+                os.close(fds[1])
+                os.close(fds[2])
+                watcher = os.pidfd_open(pid)
+                children[pid] = (watcher, connection)
+                selector.register(watcher, selectors.EVENT_READ, pid)
+                with contextlib.suppress(OSError):
+                    connection.send(str(pid).encode())
+            elif isinstance(key.data, int):
+                # It has ended. It stays a zombie until the test has read the exit code, as a child of the test would.
+                selector.unregister(key.fd)
+                ended = os.waitid(os.P_PID, key.data, os.WEXITED | os.WNOWAIT)
+                assert ended is not None
+                code = ended.si_status if ended.si_code == os.CLD_EXITED else -ended.si_status
+                watcher, connection = children[key.data]
+                os.close(watcher)
+                with contextlib.suppress(OSError):
+                    connection.send(str(code).encode())
+                selector.register(connection, selectors.EVENT_READ, (key.data,))
+            else:
+                selector.unregister(key.fileobj)
+                os.waitpid(key.data[0], 0)
+                children.pop(key.data[0])[1].close()
+
+
+def _become_the_command(order: bytes, fds: list[int]) -> tuple[list[str], dict[str, str]]:
+    os.setpgid(0, 0)
+    connection, stdout, stderr = fds
+    os.close(connection)
+    os.dup2(stdout, 1)
+    os.dup2(stderr, 2)
+    for fd in {stdout, stderr}:
+        os.close(fd)
+    arguments, environment = json.loads(order)
+    return arguments, environment
+
+
+def load(program: str) -> None:
+    """Import all that a command would, and connect to nothing."""
+    if program == CONSOLE:
+        return
+    import django
+
+    django.setup()
+    import django.contrib.staticfiles.management.commands.runserver
+    import django.core.management.commands.migrate
+    import django.core.servers.basehttp
+
+    import project.urls  # noqa: F401
+    from videos.media import ffmpeg
+
+    with contextlib.suppress(Exception):  # there may be none
+        found = ffmpeg.binary()
+        ffmpeg.encoders_of(found, ffmpeg.build_id(found))
+
+
+def read_settings_again() -> None:
+    """In the fork: what the zygote knows of settings is forgotten; Django reads them at the next use."""
+    from django.conf import settings
+    from django.db import connections
+    from django.utils.functional import empty
+
+    for name in [
+        name for name in sys.modules if name.endswith(".settings") and not name.startswith("django")
+    ]:
+        del sys.modules[name]
+    for alias in list(connections):
+        with contextlib.suppress(AttributeError):
+            del connections[alias]
+    settings._wrapped = empty
+    connections.__dict__.pop("settings", None)
+    setattr(connections, "_settings", None)  # noqa: B010 (unknown to the stubs)
+
+
+def main(fd: int, program: str) -> NoReturn:
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    load(program)
+    assert threading.active_count() == 1, "a fork would lose the other threads"
+    gc.collect()
+    gc.freeze()
+    arguments, environment = serve(socket.socket(fileno=fd))
+    gc.unfreeze()
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    os.environ.clear()
+    os.environ.update(environment)
+    time.tzset()
+    sys.argv = [program, *arguments]
+    if environment.get("TESTS_SHELF") == "1":
+        from tests.support.videos import shelf
+
+        shelf.install()
+    command: Any
+    if program == CONSOLE:
+        from jobs.worker.console import main as command
+    else:
+        read_settings_again()
+        from manage import main as command
+    command()
+    raise SystemExit(0)
+
+
+if __name__ == "__main__":
+    main(int(sys.argv[1]), sys.argv[2])
