@@ -8,6 +8,7 @@ import subprocess
 import sys
 import tarfile
 import zlib
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -68,55 +69,57 @@ def test_what_common_programs_pack_is_read(
 
 ONE = ("a.txt", b"one")
 PLAIN = archive(ONE, mode="w")
-HOSTILE: dict[str, bytes] = {
-    "traversal": archive(ONE, ("../evil", b"x")),
-    "traversal inside": archive(ONE, ("b/../../evil", b"x")),
-    "absolute": archive(ONE, ("/tmp/evil", b"x")),
-    "backslash": archive(ONE, ("..\\evil", b"x")),
-    "another name": archive(ONE, ("index.html", b"x")),
-    "no name": archive(ONE, special("", tarfile.REGTYPE)),
-    "hidden": archive(ONE, (".arriving/evil", b"x")),
-    "look-alike": archive(ONE, ("а.txt", b"x")),
-    "symlink": archive(ONE, special("b/c.txt", tarfile.SYMTYPE, "/etc/passwd")),
-    "symlink to a folder": archive(special("b", tarfile.SYMTYPE, "/tmp"), ("b/c.txt", b"x")),
-    "hard link": archive(ONE, special("b/c.txt", tarfile.LNKTYPE, "/etc/passwd")),
-    "hard link inside": archive(ONE, special("b/c.txt", tarfile.LNKTYPE, "a.txt")),
-    "character device": archive(ONE, special("b/c.txt", tarfile.CHRTYPE)),
-    "block device": archive(ONE, special("b/c.txt", tarfile.BLKTYPE)),
-    "fifo": archive(ONE, special("b/c.txt", tarfile.FIFOTYPE)),
-    "folder": archive(ONE, special("b", tarfile.DIRTYPE)),
-    "sparse": archive(ONE, special("b/c.txt", tarfile.GNUTYPE_SPARSE)),
-    "volume": archive(ONE, special("b/c.txt", b"V")),
-    "twice": archive(ONE, ("b/c.txt", b"x"), ONE),
-    "bad content": archive(ONE, ("b/c.txt", b"bad")),
-    "not gzip": b"this is text, and no archive",
-    "a tar without gzip": PLAIN,
-    "gzip without a tar": gzip.compress(b"this is text" * 1000),
-    "empty": gzip.compress(b""),
-    "no files": archive(),
-    "cut off": archive(ONE, ("b/c.txt", bytes(range(256)) * 1000))[:-500],
-    "cut off inside": gzip.compress(PLAIN[:700]),
-    "garbage behind": archive(ONE) + b"garbage",
-    "more behind its end": gzip.compress(PLAIN + PLAIN),
-    "wrong checksum of gzip": archive(ONE)[:-8] + bytes(8),
-    "wrong checksum of tar": gzip.compress(b"b" + PLAIN[1:]),
-    "negative size": raw(special("a.txt", tarfile.REGTYPE, size=-512)),
-    "long name of GNU": archive(ONE, special("x" * 5000, tarfile.REGTYPE)),
-    "global header": archive(ONE, special("x", tarfile.XGLTYPE)),
-    "a path in a header": extended(b"20 path=../evil.txt\n"),
-    "a size in a header": extended(b"20 size=99999999999\n"),
-    "a sparse file in a header": extended(b"22 GNU.sparse.major=1\n"),
-    "a large header": extended(b"x" * 100_000),
-    "a long name of gzip": b"\x1f\x8b\x08\x08\0\0\0\0\0\xff" + b"x" * 3_000_000,
-    "many headers": gzip.compress(special("x", tarfile.XHDTYPE).tobuf() * 100_000),
-    "empty gzips": gzip.compress(b"") * 150_000,
-    "100,000 entries": gzip.compress(special("a.txt", tarfile.REGTYPE).tobuf() * 100_000),
-    "100,000 names": gzip.compress(b"".join(special(f"f{n}", b"0").tobuf() for n in range(100_000)), 1),
-    "a bomb behind its end": gzip.compress(PLAIN + bytes(200_000_000), 1),
+HOSTILE: dict[str, Callable[[], bytes]] = {
+    "traversal": lambda: archive(ONE, ("../evil", b"x")),
+    "traversal inside": lambda: archive(ONE, ("b/../../evil", b"x")),
+    "absolute": lambda: archive(ONE, ("/tmp/evil", b"x")),
+    "backslash": lambda: archive(ONE, ("..\\evil", b"x")),
+    "another name": lambda: archive(ONE, ("index.html", b"x")),
+    "no name": lambda: archive(ONE, special("", tarfile.REGTYPE)),
+    "hidden": lambda: archive(ONE, (".arriving/evil", b"x")),
+    "look-alike": lambda: archive(ONE, ("а.txt", b"x")),
+    "symlink": lambda: archive(ONE, special("b/c.txt", tarfile.SYMTYPE, "/etc/passwd")),
+    "symlink to a folder": lambda: archive(special("b", tarfile.SYMTYPE, "/tmp"), ("b/c.txt", b"x")),
+    "hard link": lambda: archive(ONE, special("b/c.txt", tarfile.LNKTYPE, "/etc/passwd")),
+    "hard link inside": lambda: archive(ONE, special("b/c.txt", tarfile.LNKTYPE, "a.txt")),
+    "character device": lambda: archive(ONE, special("b/c.txt", tarfile.CHRTYPE)),
+    "block device": lambda: archive(ONE, special("b/c.txt", tarfile.BLKTYPE)),
+    "fifo": lambda: archive(ONE, special("b/c.txt", tarfile.FIFOTYPE)),
+    "folder": lambda: archive(ONE, special("b", tarfile.DIRTYPE)),
+    "sparse": lambda: archive(ONE, special("b/c.txt", tarfile.GNUTYPE_SPARSE)),
+    "volume": lambda: archive(ONE, special("b/c.txt", b"V")),
+    "twice": lambda: archive(ONE, ("b/c.txt", b"x"), ONE),
+    "bad content": lambda: archive(ONE, ("b/c.txt", b"bad")),
+    "not gzip": lambda: b"this is text, and no archive",
+    "a tar without gzip": lambda: PLAIN,
+    "gzip without a tar": lambda: gzip.compress(b"this is text" * 1000),
+    "empty": lambda: gzip.compress(b""),
+    "no files": lambda: archive(),
+    "cut off": lambda: archive(ONE, ("b/c.txt", bytes(range(256)) * 1000))[:-500],
+    "cut off inside": lambda: gzip.compress(PLAIN[:700]),
+    "garbage behind": lambda: archive(ONE) + b"garbage",
+    "more behind its end": lambda: gzip.compress(PLAIN + PLAIN),
+    "wrong checksum of gzip": lambda: archive(ONE)[:-8] + bytes(8),
+    "wrong checksum of tar": lambda: gzip.compress(b"b" + PLAIN[1:]),
+    "negative size": lambda: raw(special("a.txt", tarfile.REGTYPE, size=-512)),
+    "long name of GNU": lambda: archive(ONE, special("x" * 5000, tarfile.REGTYPE)),
+    "global header": lambda: archive(ONE, special("x", tarfile.XGLTYPE)),
+    "a path in a header": lambda: extended(b"20 path=../evil.txt\n"),
+    "a size in a header": lambda: extended(b"20 size=99999999999\n"),
+    "a sparse file in a header": lambda: extended(b"22 GNU.sparse.major=1\n"),
+    "a large header": lambda: extended(b"x" * 100_000),
+    "a long name of gzip": lambda: b"\x1f\x8b\x08\x08\0\0\0\0\0\xff" + b"x" * 3_000_000,
+    "many headers": lambda: gzip.compress(special("x", tarfile.XHDTYPE).tobuf() * 100_000),
+    "empty gzips": lambda: gzip.compress(b"") * 150_000,
+    "100,000 entries": lambda: gzip.compress(special("a.txt", tarfile.REGTYPE).tobuf() * 100_000),
+    "100,000 names": lambda: gzip.compress(
+        b"".join(special(f"f{n}", b"0").tobuf() for n in range(100_000)), 1
+    ),
+    "a bomb behind its end": lambda: gzip.compress(PLAIN + bytes(200_000_000), 1),
 }
-TOO_LARGE: dict[str, bytes] = {
-    "beyond the limit": archive(("a.txt", bytes(LIMIT + 1))),
-    "2^62 bytes": raw(special("a.txt", tarfile.REGTYPE, size=2**62)),
+TOO_LARGE: dict[str, Callable[[], bytes]] = {
+    "beyond the limit": lambda: archive(("a.txt", bytes(LIMIT + 1))),
+    "2^62 bytes": lambda: raw(special("a.txt", tarfile.REGTYPE, size=2**62)),
 }
 
 
@@ -127,7 +130,7 @@ def test_a_hostile_archive_is_refused_whole(
     good(far.put(job, "a.txt", b"before"))
     before = everything(shelf)
     outside = set(shelf.root.parent.rglob("*"))
-    packed = (HOSTILE | TOO_LARGE)[name]
+    packed = (HOSTILE | TOO_LARGE)[name]()
     answer = far.archive(job, packed)
     assert answer.status_code == (413 if name in TOO_LARGE else answer.status_code)
     assert answer.status_code in (413, 422)
