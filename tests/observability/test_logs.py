@@ -201,13 +201,12 @@ def names_the_setting(complaint: str) -> bool:
 def test_another_format_is_refused_by_a_remote_worker(remote_site: RemoteSite) -> None:
     worker = remote_site.work(env={"LOG_FORMAT": "xml"})
     assert worker.wait(timeout=120) == 2
-    (complaint,) = worker.read_output().splitlines()
-    assert complaint.startswith("sprocket-worker: ")
-    assert names_the_setting(complaint)
+    lines = worker.read_output().splitlines()
+    assert any(line.startswith("sprocket-worker: ") and names_the_setting(line) for line in lines)
 
 
 @pytest.mark.django_db(transaction=True)
 def test_another_format_is_refused_at_start_up(run_manage: RunManage) -> None:
     refused = run_manage("check", check=False, env={"LOG_FORMAT": "xml"})
     assert refused.returncode == 1
-    assert names_the_setting(refused.stderr.splitlines()[-1])
+    assert any(names_the_setting(line) for line in refused.stderr.splitlines())
