@@ -31,7 +31,7 @@ def deliver_alert(
     fill the list of failed jobs."""
     settings = conf.current()
     if not settings.alert_webhook_url:
-        return {"delivered": False, "reason": "alerts are off"}
+        return {"delivered": False, "code": "alerts_off", "reason": "alerts are off"}
     alert = Alert(Kind(kind), facts, at, job.id, held_back)
     body = make_body(alert, choose_style(settings.alert_format, settings.alert_webhook_url))
     headers = {"Content-Type": "application/json; charset=utf-8", "X-Sprocket-Delivery": job.id}
@@ -53,9 +53,9 @@ def deliver_alert(
 
 def _give_up_or_try_again(job: JobContext, kind: str, trouble: DeliveryFailed) -> dict[str, Any]:
     if isinstance(trouble, DeliveryRefused) or job.attempt >= job.max_attempts:
-        log.error("alert %s was not delivered: %s", kind, trouble)
+        log.error("alert %s was not delivered: %s", kind, trouble, extra={"code": "alert_undelivered"})
         note_undelivered(kind)
-        return {"delivered": False, "reason": str(trouble)}
+        return {"delivered": False, "code": trouble.code, "reason": str(trouble)}
     if trouble.retry_after is not None:
         raise RetryLater(min(LONGEST_WAIT, timedelta(seconds=trouble.retry_after)), str(trouble)) from None
     raise trouble from None

@@ -35,7 +35,7 @@ class BreakerAdmin(TablePageAdmin):
         known = "\0" not in name and Breaker.objects.filter(pk=name).exists()
         if not known:
             return refused("No such breaker.", 404)
-        self.tell(request, name, "closed", circuits.reset([name]), logged="reset")
+        self.tell(request, name, "closed", circuits.reset([name]), code="breaker_reset", logged="reset")
         return None
 
 

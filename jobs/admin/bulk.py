@@ -64,7 +64,7 @@ def run_action(admin: Any, verb: Verb, request: HttpRequest, jobs: Any) -> HttpR
     try:
         order = read_order(verb, request)
     except ValueError as problem:
-        admin.message_user(request, str(problem), messages.ERROR)
+        admin.message_user(request, str(problem), messages.ERROR, extra_tags="job_bad_priority")
         return _ask(admin, verb, request, jobs, across=across)
     until = request.POST.get("until", "")
     jobs = jobs.filter(pk__lte=until) if until else jobs
@@ -82,7 +82,7 @@ def run_action(admin: Any, verb: Verb, request: HttpRequest, jobs: Any) -> HttpR
     _log(request, verb.past_tense(order), outcome, names)
     _tell_refusals(admin, request, outcome)
     if finished:
-        _tell_end(admin, request, verb.past_tense(order), done)
+        _tell_end(admin, request, verb, verb.past_tense(order), done)
         return None
     total = _number(request.POST.get("total"))
     context = {
@@ -166,16 +166,18 @@ def _log(request: HttpRequest, done: str, outcome: Outcome, names: dict[str, str
 def _tell_refusals(admin: Any, request: HttpRequest, outcome: Outcome) -> None:
     reasons = list(outcome.refusals.values())
     for reason in reasons[:REASONS_SHOWN]:
-        admin.message_user(request, reason, messages.ERROR)
+        admin.message_user(request, reason, messages.ERROR, extra_tags="job_refused")
     if len(reasons) > REASONS_SHOWN:
-        admin.message_user(request, f"{len(reasons) - REASONS_SHOWN:,} more refused.", messages.ERROR)
+        said = f"{len(reasons) - REASONS_SHOWN:,} more refused."
+        admin.message_user(request, said, messages.ERROR, extra_tags="job_more_refused")
 
 
-def _tell_end(admin: Any, request: HttpRequest, done: str, count: int) -> None:
+def _tell_end(admin: Any, request: HttpRequest, verb: Verb, done: str, count: int) -> None:
     if count:
-        admin.message_user(request, f"{count:,} {'job' if count == 1 else 'jobs'} {done}.", messages.SUCCESS)
+        said, level = f"{count:,} {'job' if count == 1 else 'jobs'} {done}.", messages.SUCCESS
     else:
-        admin.message_user(request, f"No job was {done}.", messages.WARNING)
+        said, level = f"No job was {done}.", messages.WARNING
+    admin.message_user(request, said, level, extra_tags=f"job_{verb.name}")
 
 
 def _number(text: str | None) -> int:

@@ -117,35 +117,43 @@ class DashboardAdmin(admin.ModelAdmin):  # type: ignore[type-arg]
         name = request.POST.get("name", "")
         if registry.find(name) is None and not JobTypeState.objects.filter(name=name).exists():
             raise Http404(f"There is no job type {name[:100]!r}.")
+        do = request.POST.get("do", "")
         try:
-            change, done, already = _order(request.POST.get("do", ""), request.POST.get("limit", ""))
-        except ValueError as problem:
-            self.message_user(request, str(problem), messages.ERROR)
+            change, done, already = _order(do, request.POST.get("limit", ""))
+        except BadOrder as problem:
+            self.message_user(request, str(problem), messages.ERROR, extra_tags=problem.code)
         else:
             changed = change([name])
             if changed:
                 states = JobTypeState.objects.filter(name__in=changed)
                 LogEntry.objects.log_actions(request.user.pk, states, CHANGE, done)  # type: ignore[arg-type]
             said = f"The job type {name} was {done}." if changed else f"Nothing to do: {name} {already}."
-            self.message_user(request, said, messages.SUCCESS if changed else messages.INFO)
+            level = messages.SUCCESS if changed else messages.INFO
+            self.message_user(request, said, level, extra_tags=f"type_{do}")
         return redirect(f"{Addresses(self.admin_site.name).dashboard()}#types")
 
 
 Change = Callable[[list[str]], list[str]]
 
 
+class BadOrder(ValueError):
+    def __init__(self, message: str, *, code: str) -> None:
+        super().__init__(message)
+        self.code = code
+
+
 def _order(do: str, limit: str) -> tuple[Change, str, str]:
-    """What to do, and how to say that it was done or was so already. Raises ValueError."""
+    """What to do, and how to say that it was done or was so already. Raises BadOrder."""
     if do == "pause":
         return type_control.pause, "paused", "is paused already"
     if do == "resume":
         return type_control.resume, "resumed", "is not paused"
     if do != "limit":
-        raise ValueError("Pause, resume or limit?")
+        raise BadOrder("Pause, resume or limit?", code="type_bad_verb")
     if not limit.strip():
         return lambda names: type_control.limit(names, None), "limited as declared", "is limited as declared"
     if not re.fullmatch(r"\d{1,7}", limit.strip(), re.ASCII) or int(limit) > LARGEST_LIMIT:
-        raise ValueError(f"A limit is a whole number from 0 to {LARGEST_LIMIT:,}.")
+        raise BadOrder(f"A limit is a whole number from 0 to {LARGEST_LIMIT:,}.", code="type_bad_limit")
     number = int(limit)
     return (
         lambda names: type_control.limit(names, number),

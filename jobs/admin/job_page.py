@@ -175,22 +175,26 @@ def act_view(admin: Any, request: HttpRequest, job_id: str) -> HttpResponse:
         raise PermissionDenied
     back = address_of(admin, job.pk)
     if request.POST.get("seen") != seen(job) or not verb.is_possible(job):
-        admin.message_user(request, f"Nothing was done: the job is {job.status} by now.", messages.WARNING)
+        said = f"Nothing was done: the job is {job.status} by now."
+        admin.message_user(request, said, messages.WARNING, extra_tags="job_stale")
         return redirect(back)
     try:
         order = bulk.read_order(verb, request)
     except ValueError as problem:
-        admin.message_user(request, str(problem), messages.ERROR)
+        admin.message_user(request, str(problem), messages.ERROR, extra_tags="job_bad_priority")
         return redirect(back)
     outcome = bulk.act(verb, [job.pk], order)
     done = verb.past_tense(order)
     log_rows(request, Job, outcome.changed, done, {job.pk: str(job)})
     for reason in outcome.refusals.values():
-        admin.message_user(request, reason, messages.ERROR)
+        admin.message_user(request, reason, messages.ERROR, extra_tags="job_refused")
+    code = f"job_{verb.name}"
     if outcome.changed:
-        admin.message_user(request, _what_was_done(job, done, len(outcome.changed) - 1), messages.SUCCESS)
+        said = _what_was_done(job, done, len(outcome.changed) - 1)
+        admin.message_user(request, said, messages.SUCCESS, extra_tags=code)
     elif not outcome.refusals:
-        admin.message_user(request, f"Nothing was done: the job could not be {done}.", messages.WARNING)
+        said = f"Nothing was done: the job could not be {done}."
+        admin.message_user(request, said, messages.WARNING, extra_tags=code)
     if not Job.objects.filter(pk=job.pk).exists():
         return redirect(reverse("admin:jobs_job_changelist", current_app=admin.admin_site.name))
     return redirect(back)

@@ -118,7 +118,7 @@ class JobTypeStateAdmin(TablePageAdmin):
             return refused("No such job type.", 404)
         if verb in ("pause", "resume"):
             done = "paused" if verb == "pause" else "resumed"
-            self.tell(request, name, done, getattr(type_control, verb)([name]))
+            self.tell(request, name, done, getattr(type_control, verb)([name]), code=f"type_{verb}")
         elif verb == "limit":
             self._limit(request, name, request.POST.get("concurrency", "").strip())
         else:
@@ -133,10 +133,11 @@ class JobTypeStateAdmin(TablePageAdmin):
                 f"A limit is a whole number from 1 to {HIGHEST_LIMIT:,}, or empty: as declared. "
                 "To stop a type, pause it.",
                 messages.ERROR,
+                extra_tags="type_bad_limit",
             )
             return
         said = "limited as declared" if number is None else f"limited to {number:,} at once"
-        self.tell(request, name, said, type_control.limit([name], number))
+        self.tell(request, name, said, type_control.limit([name], number), code="type_limit")
 
 
 def _is_known(name: str) -> bool:

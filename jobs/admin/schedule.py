@@ -130,8 +130,8 @@ class ScheduleAdmin(ReadOnlyAdmin):
 
     @admin.action(description="Pause: fire no more until resumed", permissions=["change"])
     def pause(self, request: HttpRequest, queryset: QuerySet[Schedule]) -> None:
-        self.perform(request, queryset, "paused", schedules.pause)
+        self.perform(request, queryset, "schedule_pause", "paused", schedules.pause)
 
     @admin.action(description="Resume: fire from the next tick on", permissions=["change"])
     def resume(self, request: HttpRequest, queryset: QuerySet[Schedule]) -> None:
-        self.perform(request, queryset, "resumed", schedules.resume)
+        self.perform(request, queryset, "schedule_resume", "resumed", schedules.resume)

@@ -38,7 +38,7 @@ class ScheduleForm(forms.ModelForm):  # type: ignore[type-arg]
     def clean_name(self) -> str:
         name = str(self.cleaned_data["name"])
         if name in all_declared():
-            raise ValidationError("The code declares a schedule of this name.")
+            raise ValidationError("The code declares a schedule of this name.", code="in_code")
         return name
 
     def clean_payload(self) -> dict[str, Any]:
@@ -46,11 +46,11 @@ class ScheduleForm(forms.ModelForm):  # type: ignore[type-arg]
         if payload is None:
             return {}
         if not isinstance(payload, dict):
-            raise ValidationError('A JSON object, such as {"days": 3}.')
+            raise ValidationError('A JSON object, such as {"days": 3}.', code="not_an_object")
         try:
             payloads.encode_payload(payload)
         except InvalidPayload as problem:
-            raise ValidationError(str(problem)) from None
+            raise ValidationError(str(problem), code="bad_payload") from None
         return payload
 
     def clean(self) -> dict[str, Any]:
@@ -64,7 +64,7 @@ class ScheduleForm(forms.ModelForm):  # type: ignore[type-arg]
         if kind is None or "payload" not in given:
             return
         if problem := kind.arguments_problem(given["payload"]):
-            self.add_error("payload", problem)
+            self.add_error("payload", ValidationError(problem, code="bad_arguments"))
 
     def _check_expression(self, given: dict[str, Any]) -> None:
         if "cron" in given and "timezone" in given:
@@ -75,4 +75,4 @@ class ScheduleForm(forms.ModelForm):  # type: ignore[type-arg]
                 try:
                     Expression(*expression)
                 except BadExpression as problem:
-                    self.add_error(field, str(problem))
+                    self.add_error(field, ValidationError(str(problem), code=f"bad_{field}"))

@@ -104,7 +104,8 @@ def act(admin: Any, request: HttpRequest, name: str) -> HttpResponse:
             if changed
             else f"Nothing was done: {name} cannot be {done} now."
         )
-        admin.message_user(request, said, messages.SUCCESS if changed else messages.WARNING)
+        level = messages.SUCCESS if changed else messages.WARNING
+        admin.message_user(request, said, level, extra_tags=f"schedule_{verb}")
     else:
         return HttpResponse("No such verb.", status=400, content_type="text/plain")
     return redirect(address_of(admin, name))
@@ -114,7 +115,8 @@ def _run(admin: Any, request: HttpRequest, name: str) -> None:
     try:
         job = schedules.run_now(name)
     except EnqueueRefused as refusal:
-        admin.message_user(request, f"Nothing was enqueued: {refusal}", messages.ERROR)
+        said = f"Nothing was enqueued: {refusal}"
+        admin.message_user(request, said, messages.ERROR, extra_tags="schedule_run")
         return
     if job is None:
         raise Http404("There is no such schedule.")
@@ -123,4 +125,5 @@ def _run(admin: Any, request: HttpRequest, name: str) -> None:
         request,
         format_html('A job was enqueued: <a href="{}">{}</a>', job_address(admin, job.pk), job.pk),
         messages.SUCCESS,
+        extra_tags="schedule_run",
     )

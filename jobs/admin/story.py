@@ -20,6 +20,8 @@ class Moment:
     """One line of the timeline."""
 
     at: datetime
+    code: str
+    """What happened, for programs: "created", "attempt_started", "attempt_" and an outcome, the kind of an event."""
     status: str
     """Gives the colour."""
     title: str
@@ -60,11 +62,13 @@ _COLOUR_OF_OUTCOME = {
 
 
 def _timeline(job: Job, attempts: Sequence[Attempt], events: Sequence[Event]) -> list[Moment]:
-    moments = [Moment(job.created_at, "waiting", "Created", f"by {job.submitter}" if job.submitter else "")]
+    by = f"by {job.submitter}" if job.submitter else ""
+    moments = [Moment(job.created_at, "created", "waiting", "Created", by)]
     for attempt in attempts:
         moments.append(
             Moment(
                 attempt.started_at,
+                "attempt_started",
                 "processing",
                 f"Attempt {attempt.number} started",
                 f"on {attempt.worker_name}",
@@ -74,6 +78,7 @@ def _timeline(job: Job, attempts: Sequence[Attempt], events: Sequence[Event]) ->
             moments.append(
                 Moment(
                     attempt.finished_at,
+                    f"attempt_{attempt.outcome}",
                     _COLOUR_OF_OUTCOME.get(Outcome(attempt.outcome), attempt.outcome),
                     f"Attempt {attempt.number} {attempt.get_outcome_display().lower()} after {took(attempt)}",
                     _first_line(attempt.error),
@@ -82,6 +87,7 @@ def _timeline(job: Job, attempts: Sequence[Attempt], events: Sequence[Event]) ->
     moments += [
         Moment(
             event.at,
+            event.kind,
             _COLOUR_OF_EVENT.get(event.kind, "waiting"),
             event.get_kind_display().capitalize(),
             event.detail,
@@ -90,7 +96,7 @@ def _timeline(job: Job, attempts: Sequence[Attempt], events: Sequence[Event]) ->
         for event in events
     ]
     if job.status == Status.COMPLETED and job.completed_at:
-        moments.append(Moment(job.completed_at, "completed", "Completed"))
+        moments.append(Moment(job.completed_at, "completed", "completed", "Completed"))
     return sorted(moments, key=lambda moment: moment.at)
 
 
@@ -116,8 +122,9 @@ class Neighbour:
 
 @dataclass(frozen=True)
 class Explanation:
-    """Why the job is where it is, in one sentence."""
+    """Why the job is where it is, in one sentence; and in one word, for programs."""
 
+    code: str
     text: str
     until: datetime | None = None
     is_trouble: bool = False
@@ -128,23 +135,24 @@ class Explanation:
 
 def explain(job: Job) -> Explanation:
     if job.status == Status.WAITING and job.blocked:
-        return Explanation("Waits for", jobs=_unfinished_prerequisites(job))
+        return Explanation("blocked", "Waits for", jobs=_unfinished_prerequisites(job))
     if job.status == Status.WAITING:
-        why = "Tried again after its last error" if job.last_error else "Waits for its time"
-        return Explanation(why, until=job.run_at)
+        if job.last_error:
+            return Explanation("retrying", "Tried again after its last error", until=job.run_at)
+        return Explanation("scheduled", "Waits for its time", until=job.run_at)
     if job.status == Status.PENDING:
         return _explain_pending(job)
     if job.status == Status.PROCESSING:
         return Explanation(
-            f"Runs on {job.processed_by_worker_name}. Its lease lasts", until=job.claim_expires_at
+            "running", f"Runs on {job.processed_by_worker_name}. Its lease lasts", until=job.claim_expires_at
         )
     if job.status == Status.FAILED:
-        return Explanation("Stays here until somebody retries or discards it.", is_trouble=True)
+        return Explanation("failed", "Stays here until somebody retries or discards it.", is_trouble=True)
     if job.status == Status.CANCELLED and job.cancelled_because:
         cause = Job.objects.filter(pk=job.cancelled_because).values_list("id", "type", "status")
         needs = [Neighbour(*row) for row in cause]
-        return Explanation("Cancelled, because it needs", jobs=needs, is_trouble=True)
-    return Explanation("")
+        return Explanation("cancelled_because", "Cancelled, because it needs", jobs=needs, is_trouble=True)
+    return Explanation(job.status, "")
 
 
 def _unfinished_prerequisites(job: Job) -> list[Neighbour]:
@@ -155,8 +163,8 @@ def _unfinished_prerequisites(job: Job) -> list[Neighbour]:
 
 def _explain_pending(job: Job) -> Explanation:
     if JobTypeState.objects.filter(pk=job.type, paused=True).exists():
-        return Explanation(f"{job.type} is paused: no worker takes its jobs.", is_trouble=True)
+        return Explanation("type_paused", f"{job.type} is paused: no worker takes its jobs.", is_trouble=True)
     online = Worker.objects.online().enabled().filter(stopped_at__isnull=True, draining=False)
     if not any(job.type in worker.job_types for worker in online.only("id", "job_types")[:500]):
-        return Explanation("No worker that handles this type is online.", is_trouble=True)
-    return Explanation("The next free worker takes it.")
+        return Explanation("no_worker", "No worker that handles this type is online.", is_trouble=True)
+    return Explanation("ready", "The next free worker takes it.")

@@ -78,14 +78,22 @@ class TablePageAdmin(ReadOnlyAdmin):
         return self.act(request) or self._to_the_table()
 
     def tell(
-        self, request: HttpRequest, name: str, is_now: str, changed: list[str], *, logged: str = ""
+        self,
+        request: HttpRequest,
+        name: str,
+        is_now: str,
+        changed: list[str],
+        *,
+        code: str,
+        logged: str = "",
     ) -> None:
         """What was done, to whoever asked and in the admin's log; or that nothing was."""
         if changed:
             log_rows(request, self.model, changed, logged or is_now)
-            self.message_user(request, f"The {self.opts.verbose_name} {name} is {is_now}.", messages.SUCCESS)
+            said, level = f"The {self.opts.verbose_name} {name} is {is_now}.", messages.SUCCESS
         else:
-            self.message_user(request, f"Nothing was done: {name} is {is_now} already.", messages.WARNING)
+            said, level = f"Nothing was done: {name} is {is_now} already.", messages.WARNING
+        self.message_user(request, said, level, extra_tags=code)
 
     def _check_view(self, request: HttpRequest) -> None:
         if not self.has_view_or_change_permission(request):

@@ -92,7 +92,8 @@ class WorkerAdmin(ReadOnlyAdmin):
     def response_add(
         self, request: HttpRequest, obj: Worker, post_url_continue: str | None = None
     ) -> HttpResponse:
-        self.message_user(request, f"The worker {obj.name} was added. Issue a key for it.")
+        said = f"The worker {obj.name} was added. Issue a key for it."
+        self.message_user(request, said, extra_tags="worker_add")
         return redirect(worker_page.address_of(self, obj.pk))
 
     def change_view(
@@ -147,17 +148,17 @@ class WorkerAdmin(ReadOnlyAdmin):
 
     @admin.action(description="Disable: claim nothing until enabled", permissions=["change"])
     def disable(self, request: HttpRequest, queryset: QuerySet[Worker]) -> None:
-        self.perform(request, queryset, "disabled", fleet.disable)
+        self.perform(request, queryset, "worker_disable", "disabled", fleet.disable)
         live.hint_on_commit()
 
     @admin.action(description="Enable", permissions=["change"])
     def enable(self, request: HttpRequest, queryset: QuerySet[Worker]) -> None:
-        self.perform(request, queryset, "enabled", fleet.enable)
+        self.perform(request, queryset, "worker_enable", "enabled", fleet.enable)
         live.hint_on_commit()
 
     @admin.action(description="Drain: finish running jobs, then stop", permissions=["change"])
     def drain(self, request: HttpRequest, queryset: QuerySet[Worker]) -> None:
-        self.perform(request, queryset, "asked to drain", fleet.drain)
+        self.perform(request, queryset, "worker_drain", "asked to drain", fleet.drain)
         live.hint_on_commit()
 
 

@@ -216,15 +216,11 @@ def act(admin: Any, request: HttpRequest, worker_id: str) -> HttpResponse:
     if verb.is_possible(worker) and verb.do([worker.pk]):
         log_rows(request, Worker, [worker.pk], verb.done, {worker.pk: worker.name})
         live.hint_on_commit()
-        admin.message_user(
-            request, f"The worker {worker.name} was {verb.done}. {verb.consequence}", messages.SUCCESS
-        )
+        said, level = f"The worker {worker.name} was {verb.done}. {verb.consequence}", messages.SUCCESS
     else:
-        admin.message_user(
-            request,
-            f"Nothing was done: {worker.name} is {worker.order or worker.state} already.",
-            messages.WARNING,
-        )
+        said = f"Nothing was done: {worker.name} is {worker.order or worker.state} already."
+        level = messages.WARNING
+    admin.message_user(request, said, level, extra_tags=f"worker_{verb.name}")
     return redirect(address_of(admin, worker.pk))
 
 
@@ -244,11 +240,13 @@ def issue_key(admin: Any, request: HttpRequest, worker_id: str) -> HttpResponse:
             request,
             "No further key was issued: this form has been sent before. If you did not see its key, revoke it.",
             messages.WARNING,
+            extra_tags="key_issue",
         )
         return redirect(address_of(admin, worker.pk))
     record, key = issued
     log_rows(request, Worker, [worker.pk], f"issued key {record}", {worker.pk: worker.name})
-    admin.message_user(request, f"The key {record} of {worker.name} was issued.", messages.SUCCESS)
+    said = f"The key {record} of {worker.name} was issued."
+    admin.message_user(request, said, messages.SUCCESS, extra_tags="key_issue")
     return show(admin, request, worker.pk, new_key=key)
 
 
@@ -274,9 +272,10 @@ def revoke_key(admin: Any, request: HttpRequest, worker_id: str) -> HttpResponse
         raise Http404("This worker has no such key.")
     if worker_keys.revoke([record.pk], actor=request.user.get_username()):
         log_rows(request, Worker, [worker.pk], f"revoked key {record}", {worker.pk: worker.name})
-        admin.message_user(request, f"The key {record} opens nothing any more.", messages.SUCCESS)
+        said, level = f"The key {record} opens nothing any more.", messages.SUCCESS
     else:
-        admin.message_user(request, f"The key {record} was revoked already.", messages.WARNING)
+        said, level = f"The key {record} was revoked already.", messages.WARNING
+    admin.message_user(request, said, level, extra_tags="key_revoke")
     return redirect(address_of(admin, worker.pk))
 
 

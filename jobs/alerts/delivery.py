@@ -23,10 +23,15 @@ _LARGEST_HEAD = 32 * 1024
 
 
 class DeliveryFailed(Exception):
-    """It did not arrive; trying again may help."""
+    """It did not arrive; trying again may help. `code` says why, for programs; the text is for people."""
 
-    def __init__(self, message: str, *, retry_after: float | None = None) -> None:
+    def __init__(
+        self, message: str, *, code: str, status: int | None = None, retry_after: float | None = None
+    ) -> None:
         super().__init__(message)
+        self.code = code
+        self.status = status
+        """What the endpoint answered, if it did."""
         self.retry_after = retry_after
 
 
@@ -57,11 +62,15 @@ def post(
             connection.sendall(_request(target, body, headers))
             head = _read_head(connection, deadline)
     except TimeoutError:
-        raise DeliveryFailed(f"no answer within {timeout.total_seconds():g} s") from None
+        raise DeliveryFailed(f"no answer within {timeout.total_seconds():g} s", code="timeout") from None
     except ssl.SSLCertVerificationError as error:
-        raise DeliveryRefused(f"its certificate is not good: {error.verify_message}") from None
+        raise DeliveryRefused(
+            f"its certificate is not good: {error.verify_message}", code="bad_certificate"
+        ) from None
     except OSError as error:
-        raise DeliveryFailed(f"the connection failed: {error.strerror or type(error).__name__}") from None
+        raise DeliveryFailed(
+            f"the connection failed: {error.strerror or type(error).__name__}", code="connection_failed"
+        ) from None
     return _judge(head)
 
 
@@ -82,7 +91,7 @@ def _resolve(target: Target, deadline: _Deadline) -> list[str]:
     except queue.Empty:
         raise TimeoutError from None
     if isinstance(answer, OSError) or not answer:
-        raise DeliveryFailed("its host's name cannot be resolved")
+        raise DeliveryFailed("its host's name cannot be resolved", code="unresolved")
     return list(dict.fromkeys(answer))
 
 
@@ -91,7 +100,8 @@ def _permitted(addresses: list[str], *, allow_private: bool) -> list[str]:
         reason = None if allow_private else refusal(address)
         if reason:
             raise DeliveryRefused(
-                f"its host stands for {address}: {reason}; JOBS['ALERT_ALLOW_PRIVATE'] would allow it"
+                f"its host stands for {address}: {reason}; JOBS['ALERT_ALLOW_PRIVATE'] would allow it",
+                code="private_address",
             )
     return addresses
 
@@ -155,15 +165,19 @@ def _read_head(connection: socket.socket, deadline: _Deadline) -> str:
 def _judge(head: str) -> int:
     found = re.match(r"HTTP/1\.[01] ([1-5]\d\d)(?: |\r|$)", head)
     if found is None:
-        raise DeliveryFailed("its answer is not HTTP")
+        raise DeliveryFailed("its answer is not HTTP", code="not_http")
     status = int(found[1])
     if 200 <= status < 300:
         return status
     if 300 <= status < 400:
-        raise DeliveryRefused(f"it answered {status}, a redirect, which is not followed")
+        raise DeliveryRefused(
+            f"it answered {status}, a redirect, which is not followed", code="redirect", status=status
+        )
     if status in (408, 425, 429) or status >= 500 or status < 200:
-        raise DeliveryFailed(f"it answered {status}", retry_after=_retry_after(head))
-    raise DeliveryRefused(f"it answered {status}")
+        raise DeliveryFailed(
+            f"it answered {status}", code="bad_status", status=status, retry_after=_retry_after(head)
+        )
+    raise DeliveryRefused(f"it answered {status}", code="bad_status", status=status)
 
 
 def _retry_after(head: str) -> float | None:

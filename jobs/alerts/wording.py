@@ -8,6 +8,8 @@ from enum import StrEnum
 from typing import Any
 
 LONGEST_FACT = 500
+UNKNOWN = "unknown"
+"""Stands for a fact that a sentence names and nobody gave."""
 ABOUT_ALERTS = "jobs.alert"
 """The job type that delivers alerts; nothing that happens to such a job is worth another."""
 
@@ -59,7 +61,7 @@ class Alert:
 
 class _Known(dict[str, str]):
     def __missing__(self, name: str) -> str:
-        return "unknown"
+        return UNKNOWN
 
 
 def shorten_facts(facts: Mapping[str, Any]) -> dict[str, Any]:

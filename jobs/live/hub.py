@@ -165,7 +165,11 @@ class Hub:
         except Exception:
             if not connections_are_usable():
                 raise
-            log.exception("the live topic %s cannot be read", channel.topic.name)
+            log.exception(
+                "the live topic %s cannot be read",
+                channel.topic.name,
+                extra={"code": "topic_unreadable", "topic": channel.topic.name},
+            )
             state = channel.state
         version = version_of(state)
         with self._lock:

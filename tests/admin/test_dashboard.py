@@ -17,6 +17,7 @@ from jobs.lifecycle import FailureReport, ProgressReport
 from jobs.models import Attempt, Job
 from tests.conftest import Declare
 from tests.support.pages.admin_pages import EVIL, PERMANENT
+from tests.support.pages.codes import codes_on, numbers_in
 from tests.support.pages.dashboard_pages import PAGE, show, state_of, words_of
 from tests.support.processes import wait_until
 from tests.support.queue.actors import claim_one, new_worker
@@ -25,20 +26,15 @@ pytestmark = pytest.mark.django_db
 
 
 def test_an_empty_queue_says_what_to_do_first(admin_client: Client) -> None:
-    said = words_of(show(admin_client))
-    assert "Nothing has been enqueued yet" in said
-    assert "python manage.py runworker" in said
-    for words_of_it in (
-        "Nothing is running.",
-        "Nothing has failed.",
-        "No job has run yet.",
-        "No worker has registered.",
-    ):
-        assert words_of_it in said
+    page = show(admin_client)
+    empty = {"nothing_running", "nothing_failed", "nothing_ran", "nothing_scheduled", "no_workers"}
+    assert {"first_steps", *empty} <= set(codes_on(page))
+    assert "python manage.py runworker" in words_of(page)
+    assert 'data-live-show="alert.no_workers" hidden>' in page
     enqueue("tests.noop")
-    said = words_of(show(admin_client))
-    assert "Nothing has been enqueued yet" not in said
-    assert "no worker is there to run them" in said
+    page = show(admin_client)
+    assert "first_steps" not in codes_on(page)
+    assert 'data-live-show="alert.no_workers">' in page
 
 
 def test_what_runs_is_shown_with_its_progress_and_its_end(admin_client: Client) -> None:
@@ -73,10 +69,12 @@ def test_what_failed_is_shown_with_the_reasons(admin_client: Client) -> None:
 
 def test_what_waits_for_its_time_is_shown_with_the_reason(admin_client: Client) -> None:
     enqueue("tests.noop", delay=90)
-    enqueue("tests.noop")
+    job = enqueue("tests.noop")
     lifecycle.fail(claim_one().lease, FailureReport("OSError", "busy"))
-    said = words_of(show(admin_client))
-    assert "tried 1 of 3: OSError: busy" in said
+    (row,) = re.findall(rf'<li data-key="{job.id}">.*?</li>', show(admin_client), re.DOTALL)
+    assert "OSError: busy" in row
+    tried, _, _ = words_of(row.partition('<span class="sp-quiet sp-cut">')[2]).partition("OSError")
+    assert numbers_in(tried) == [1, 3]
     assert state_of(admin_client)["count.scheduled"] == "2"
 
 
@@ -116,25 +114,28 @@ def test_runs_appear_in_the_charts_and_the_percentiles(admin_client: Client) -> 
             lifecycle.fail(claimed.lease, PERMANENT)
     Attempt.objects.update(finished_at=Now())  # all in the same minute
     page = show(admin_client)
-    assert "Last hour: 4 runs completed, 1 failed, at most 5 per minute." in page
-    assert "Last 24 hours: 4 runs completed, 1 failed, at most 5 per half hour." in page
-    assert "the last 5 runs" in page
+    assert page.count('data-completed="4" data-failed="1" data-highest="5"') == 2, "of the hour, of the day"
+    assert page.count('data-runs="5"') == 1
 
 
 def test_workers_are_shown_with_what_they_do(admin_client: Client) -> None:
     busy = new_worker(name="busy one", concurrency=4, status="busy")
-    new_worker(name="sleeper", disabled=True)
+    sleeper = new_worker(name="sleeper", disabled=True)
     new_worker(name="silent", last_heartbeat=database.now_minus(timedelta(minutes=3)))
-    new_worker(name="gone", status="offline", stopped_at=database.now_minus(timedelta(days=2)))
-    new_worker(name="leaver", draining=True)
+    gone = new_worker(name="gone", status="offline", stopped_at=database.now_minus(timedelta(days=2)))
+    leaver = new_worker(name="leaver", draining=True)
     enqueue("tests.noop")
     claim_one(busy)
     page = show(admin_client)
-    said = words_of(page)
-    assert re.search(r"busy one busy heard [\d:]+ · 1 of 4 slots busy tests.noop", said)
-    assert "sleeper disabled" in said
-    assert "leaver idle draining" in said
-    assert "gone" not in said
+    shown = dict(re.findall(r'<li data-key="(\w+)"( data-running.*?)</li>', page, re.DOTALL))
+    states = {key: re.findall(r'sp-badge" data-status="(\w+)"', row) for key, row in shown.items()}
+    assert 'data-running="1" data-slots="4"' in shown[busy.pk]
+    assert "tests.noop" in shown[busy.pk]
+    assert 'data-live-time="ago"' in shown[busy.pk]
+    assert states[busy.pk] == ["busy"]
+    assert states[sleeper.pk][0] == "disabled"
+    assert states[leaver.pk] == ["idle", "draining"]
+    assert gone.pk not in page
     assert page.count('class="sp-late"') == 1
 
 

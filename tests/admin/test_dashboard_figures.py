@@ -84,4 +84,7 @@ def test_a_chart_shows_what_is_small_beside_what_is_large() -> None:
     assert last.failed_y >= 0
     assert last.failed_y + last.failed_height == pytest.approx(last.completed_y)
     assert last.completed_y + last.completed_height == pytest.approx(charts.HEIGHT)
-    assert charts.hour_chart(History(now, {}, False)).says == "Last hour: nothing ended."
+    empty = charts.hour_chart(History(now, {}, False))
+    assert (empty.completed, empty.failed, empty.highest) == (0, 0, 0)
+    assert empty.title in empty.says
+    assert "0" not in empty.says

@@ -5,30 +5,37 @@ from __future__ import annotations
 import pytest
 from django.contrib.admin.models import LogEntry
 from django.contrib.auth.models import User
+from django.contrib.messages import ERROR, get_messages
 from django.test import Client
 
 from jobs import enqueue, lifecycle
 from jobs.models import JobTypeState
 from tests.conftest import Declare
-from tests.support.pages.dashboard_pages import PAGE, SWITCH, state_of, words_of
+from tests.support.pages.codes import numbers_in, told, told_on
+from tests.support.pages.dashboard_pages import PAGE, SWITCH, state_of
 from tests.support.queue.actors import new_worker
 
 pytestmark = pytest.mark.django_db
 
 
-def switch(client: Client, do: str, name: str = "tests.noop", **more: str) -> str:
+def switch(client: Client, do: str, name: str = "tests.noop", **more: str) -> list[str]:
+    """What the page then tells, which names the type unless the order was nonsense."""
     answer = client.post(SWITCH, {"name": name, "do": do, **more}, follow=True)
     assert answer.redirect_chain == [(f"{PAGE}#types", 302)]
-    return words_of(answer.content.decode())
+    for message in get_messages(answer.wsgi_request):
+        assert message.level == ERROR or name in str(message)
+    shown = told_on(answer.content.decode())
+    assert shown == told(answer)
+    return shown
 
 
 def test_a_type_is_paused_and_resumed_and_the_log_knows(admin_client: Client) -> None:
-    assert "The job type tests.noop was paused." in switch(admin_client, "pause")
+    assert switch(admin_client, "pause") == ["type_pause success"]
     assert JobTypeState.objects.get().paused
     assert state_of(admin_client)["type.tests.noop.paused"] is True
-    assert "Nothing to do: tests.noop is paused already." in switch(admin_client, "pause")
-    assert "The job type tests.noop was resumed." in switch(admin_client, "resume")
-    assert "Nothing to do: tests.noop is not paused." in switch(admin_client, "resume")
+    assert switch(admin_client, "pause") == ["type_pause info"]
+    assert switch(admin_client, "resume") == ["type_resume success"]
+    assert switch(admin_client, "resume") == ["type_resume info"]
     assert not JobTypeState.objects.get().paused
     entries = LogEntry.objects.order_by("pk").values_list("object_id", "change_message")
     assert list(entries) == [("tests.noop", "paused"), ("tests.noop", "resumed")]
@@ -44,27 +51,23 @@ def test_a_paused_type_starts_no_more_jobs(admin_client: Client) -> None:
 
 def test_a_type_is_limited_and_the_limit_taken_back(admin_client: Client, declare: Declare) -> None:
     declare("here.limited", concurrency=3)
-    assert "The job type here.limited was limited to 5 at once." in switch(
-        admin_client, "limit", "here.limited", limit=" 5 "
-    )
-    assert state_of(admin_client)["type.here.limited.load"] == "0 of 5"
-    assert "Nothing to do: here.limited is limited to 5 at once." in switch(
-        admin_client, "limit", "here.limited", limit="5"
-    )
-    assert "The job type here.limited was limited as declared." in switch(
-        admin_client, "limit", "here.limited", limit=""
-    )
-    assert state_of(admin_client)["type.here.limited.load"] == "0 of 3"
+    assert switch(admin_client, "limit", "here.limited", limit=" 5 ") == ["type_limit success"]
+    assert JobTypeState.objects.get().concurrency == 5
+    assert numbers_in(state_of(admin_client)["type.here.limited.load"]) == [0, 5]
+    assert switch(admin_client, "limit", "here.limited", limit="5") == ["type_limit info"]
+    assert switch(admin_client, "limit", "here.limited", limit="") == ["type_limit success"]
+    assert JobTypeState.objects.get().concurrency is None
+    assert numbers_in(state_of(admin_client)["type.here.limited.load"]) == [0, 3]
 
 
 @pytest.mark.parametrize("limit", ["-1", "1.5", "many", "1000001", "9" * 5000, "٣"])
 def test_a_limit_that_is_none_is_refused(admin_client: Client, limit: str) -> None:
-    assert "A limit is a whole number from 0 to 1,000,000." in switch(admin_client, "limit", limit=limit)
+    assert switch(admin_client, "limit", limit=limit) == ["type_bad_limit error"]
     assert not JobTypeState.objects.exists()
 
 
 def test_nonsense_is_refused(admin_client: Client) -> None:
-    assert "Pause, resume or limit?" in switch(admin_client, "destroy")
+    assert switch(admin_client, "destroy") == ["type_bad_verb error"]
     assert admin_client.post(SWITCH, {"name": "no.such", "do": "pause"}).status_code == 404
     assert admin_client.post(SWITCH).status_code == 404
     assert admin_client.get(SWITCH, {"name": "tests.noop", "do": "pause"}).status_code == 405

@@ -14,9 +14,11 @@ from django.urls import reverse
 from jobs import HIGH, enqueue, enqueue_many, lifecycle, optional, workflow
 from jobs.admin import links, story, workflow_picture
 from jobs.admin.links import Link
+from jobs.admin.verbs import BY_NAME
 from jobs.lifecycle import FailureReport, ProgressReport
 from jobs.models import Event, Job, JobTypeState
 from tests.support.pages.admin_pages import EVIL, PERMANENT, failed_job, press, said, text_of
+from tests.support.pages.codes import codes_on, numbers_in, told
 from tests.support.queue.actors import claim_one, new_worker, status_of, stored
 
 pytestmark = pytest.mark.django_db
@@ -44,16 +46,11 @@ def test_the_page_tells_the_whole_story(admin_client: Client) -> None:
     lifecycle.fail(claim_one(worker).lease, report)
     lifecycle.run_now(job.pk, actor="anna")
     page = text_of(admin_client.get(page_of(job)))
-    for text in (
-        "by shop",
-        "Attempt 1 started",
-        "on encoder-7",
-        "Attempt 1 failed after",
-        "the first line",
-        "by anna",
-    ):
-        assert text in page, text
-    assert re.search(r"<details><summary>Traceback</summary><pre[^>]*>Traceback \(most recent", page)
+    timeline = re.findall(r'<li data-code="(\w+)" data-status="\w+">(.*?)</li>', page, re.DOTALL)
+    assert [code for code, _ in timeline] == ["created", "attempt_started", "attempt_failed", "changed"]
+    for (_, line), facts in zip(timeline, ("shop", "encoder-7", "the first line", "anna"), strict=True):
+        assert facts in line
+    assert re.search(r"<details><summary>[^<]+</summary><pre[^>]*>Traceback \(most recent", page)
 
 
 def test_payload_and_result_are_readable(admin_client: Client) -> None:
@@ -81,12 +78,8 @@ def test_a_pending_job_says_why_nothing_happens(admin_client: Client, which: str
         new_worker()
     if which == "paused":
         JobTypeState.objects.update_or_create(pk="tests.noop", defaults={"paused": True})
-    wanted = {
-        "paused": "tests.noop is paused",
-        "nobody": "No worker that handles this type is online.",
-        "ready": "The next free worker takes it.",
-    }
-    assert wanted[which] in text_of(admin_client.get(page_of(job)))
+    wanted = {"paused": "type_paused", "nobody": "no_worker", "ready": "ready"}
+    assert codes_on(text_of(admin_client.get(page_of(job))))[0] == wanted[which]
 
 
 def test_a_blocked_job_says_what_it_waits_for_and_a_cancelled_one_why() -> None:
@@ -94,9 +87,11 @@ def test_a_blocked_job_says_what_it_waits_for_and_a_cancelled_one_why() -> None:
         first, other = flow.add("tests.noop"), flow.add("tests.noop")
         second = flow.add("tests.noop", after=[first, other])
     waits = story.explain(stored(second))
+    assert waits.code == "blocked"
     assert [(needed.type, needed.count) for needed in waits.jobs] == [("tests.noop", 2)]
     lifecycle.fail(claim_one().lease, PERMANENT)
-    assert [needed.id for needed in story.explain(stored(second)).jobs] == [first.pk]
+    cancelled = story.explain(stored(second))
+    assert (cancelled.code, [needed.id for needed in cancelled.jobs]) == ("cancelled_because", [first.pk])
 
 
 def test_the_page_leads_to_parent_children_and_what_the_job_is_about(
@@ -138,7 +133,9 @@ def test_a_workflow_of_forty_jobs_is_a_readable_picture(admin_client: Client) ->
     page = text_of(admin_client.get(page_of(last)))
     assert page.count('class="sp-box') == 4
     assert "×40" in page
-    assert "0 of 40 completed" in page
+    assert [
+        numbers_in(text) for text in re.findall(r'class="sp-said"[^>]*>([^<]*)<', page) if "40" in text
+    ] == [[0, 40]]
     assert page.count('data-kind="optional"') == 1
     assert "film &lt;script&gt;" in page
     picture = workflow_picture.context(stored(encodes[3]), "admin")
@@ -194,10 +191,11 @@ def test_the_buttons_are_what_is_possible_and_only_that(admin_client: Client) ->
 def test_a_failed_job_is_retried_and_the_page_says_so(admin_client: Client) -> None:
     job = failed_job()
     answer = press(admin_client, "retry", job)
-    assert said(answer) == [f"The job tests.noop {job.pk} was retried."]
+    assert told(answer) == ["job_retry success"]
+    assert job.pk in said(answer)[0]
     assert answer["Location"] == page_of(job)
     assert status_of(job) == "pending"
-    assert LogEntry.objects.get().change_message == "retried"
+    assert LogEntry.objects.get().change_message == BY_NAME["retry"].done
     assert Event.objects.get(kind="retried").actor == "admin"
 
 
@@ -216,11 +214,12 @@ def test_each_button_does_what_it_says(admin_client: Client) -> None:
 def test_what_came_back_with_a_retry_is_told(admin_client: Client) -> None:
     with workflow("w") as flow:
         first = flow.add("tests.noop")
-        flow.add("tests.noop", after=[first])
+        second = flow.add("tests.noop", after=[first])
     lifecycle.fail(claim_one().lease, PERMANENT)
-    assert said(press(admin_client, "retry", first)) == [
-        f"The job tests.noop {first.pk} was retried, and 1 more that depended on it."
-    ]
+    answer = press(admin_client, "retry", first)
+    assert told(answer) == ["job_retry success"]
+    assert numbers_in(said(answer)[0].partition(first.pk)[2]) == [1], "more that depended on it"
+    assert (status_of(first), status_of(second)) == ("pending", "waiting")
 
 
 def test_a_double_click_does_it_once(admin_client: Client) -> None:
@@ -231,9 +230,12 @@ def test_a_double_click_does_it_once(admin_client: Client) -> None:
     act = reverse("admin:jobs_job_act", args=[job.pk])
     admin_client.post(act, data)
     again = admin_client.post(act, data)
-    assert "Nothing was done: the job is pending by now." in said(again)
+    assert told(again)[-1] == "job_stale warning"
+    assert "pending" in said(again)[-1]
     lifecycle.fail(claim_one().lease, PERMANENT)
-    assert "Nothing was done: the job is failed by now." in said(admin_client.post(act, data))
+    again = admin_client.post(act, data)
+    assert told(again)[-1] == "job_stale warning"
+    assert "failed" in said(again)[-1]
     assert (status_of(job), Event.objects.filter(kind="retried").count()) == ("failed", 1)
     assert LogEntry.objects.count() == 1
 
@@ -243,7 +245,10 @@ def test_a_refusal_is_told_with_its_reason(admin_client: Client) -> None:
         first = flow.add("tests.noop")
         second = flow.add("tests.noop", after=[first])
     lifecycle.fail(claim_one().lease, PERMANENT)
-    assert f"Job {second.pk} needs {first.pk}" in said(press(admin_client, "retry", second))[0]
+    answer = press(admin_client, "retry", second)
+    assert told(answer) == ["job_refused error"]
+    assert first.pk in said(answer)[0]
+    assert second.pk in said(answer)[0]
     assert not LogEntry.objects.exists()
 
 
@@ -277,8 +282,9 @@ def test_the_stream_has_everything_that_moves_on_the_page(admin_client: Client) 
     assert after[f"job.{job.pk}.status"] == "cancelled"
     assert (before[f"job.{job.pk}.can_retry"], after[f"job.{job.pk}.can_retry"]) == (False, True)
     assert before[f"job.{job.pk}.seen"] != after[f"job.{job.pk}.seen"]
-    assert "1 cancelled" in after[f"job.{job.pk}.picture"]["html"]
-    assert "Cancelled" in after[f"job.{job.pk}.timeline"]["html"]
+    assert 'class="sp-part" data-status="cancelled"' not in before[f"job.{job.pk}.picture"]["html"]
+    assert 'class="sp-part" data-status="cancelled"' in after[f"job.{job.pk}.picture"]["html"]
+    assert codes_on(after[f"job.{job.pk}.timeline"]["html"]) == ["created", "cancelled"]
 
 
 def test_the_stream_of_a_discarded_job_is_empty_not_broken(admin_client: Client) -> None:
@@ -301,4 +307,4 @@ def test_other_jobs_are_not_in_the_story() -> None:
     job = enqueue("tests.noop", delay=60)
     enqueue_many("tests.noop", [{}] * 3)
     lifecycle.cancel([pk for pk in Job.objects.values_list("pk", flat=True) if pk != job.pk])
-    assert [moment.title for moment in story.tell(stored(job)).timeline] == ["Created"]
+    assert [moment.code for moment in story.tell(stored(job)).timeline] == ["created"]

@@ -12,9 +12,11 @@ from django.test import Client
 
 from jobs import HIGH, LOW, enqueue, enqueue_many, lifecycle, workflow
 from jobs.admin import bulk
+from jobs.admin.verbs import BY_NAME
 from jobs.models import Event, Job
 from tests.support.pages.admin_pages import JOBS, PERMANENT, act, ask, failed_job, said, text_of
 from tests.support.pages.admin_pages import _small_window as _small_window
+from tests.support.pages.codes import codes_on, numbers_in, told
 from tests.support.queue.actors import claim_one, status_of
 
 pytestmark = pytest.mark.django_db
@@ -23,9 +25,9 @@ pytestmark = pytest.mark.django_db
 def test_an_action_first_says_how_many_and_what_will_happen(admin_client: Client) -> None:
     rows = [failed_job(), failed_job(), enqueue("tests.noop")]
     page = text_of(ask(admin_client, "retry", *rows))
-    assert "<strong>2 jobs</strong>" in page
-    assert "They start over with all their attempts ahead." in page
-    assert "1 of the ticked jobs is in no state for that" in " ".join(page.split())
+    assert 'data-code="ask" data-count="2"' in page
+    assert BY_NAME["retry"].consequence in page
+    assert 'data-code="left_alone" data-count="1"' in page
     assert [status_of(row) for row in rows] == ["failed", "failed", "pending"]
     assert not LogEntry.objects.exists()
 
@@ -33,14 +35,15 @@ def test_an_action_first_says_how_many_and_what_will_happen(admin_client: Client
 def test_failed_jobs_are_retried(admin_client: Client) -> None:
     first, second, pending = failed_job(), failed_job(), enqueue("tests.noop")
     answer = act(admin_client, "retry", first, second, pending)
-    assert (answer.status_code, said(answer)) == (302, ["2 jobs retried."])
+    assert (answer.status_code, told(answer)) == (302, ["job_retry success"])
+    assert numbers_in(said(answer)[0]) == [2]
     assert [status_of(job) for job in (first, second)] == ["pending", "pending"]
     assert set(Event.objects.filter(kind="retried").values_list("actor", flat=True)) == {"admin"}
 
 
 def test_jobs_are_cancelled(admin_client: Client) -> None:
     job = enqueue("tests.noop")
-    assert said(act(admin_client, "cancel", job)) == ["1 job cancelled."]
+    assert told(act(admin_client, "cancel", job)) == ["job_cancel success"]
     assert status_of(job) == "cancelled"
 
 
@@ -48,7 +51,9 @@ def test_delayed_jobs_are_run_now_but_not_those_that_wait_for_others(admin_clien
     job = enqueue("tests.noop", delay=60)
     with workflow("w") as flow:
         blocked = flow.add("tests.noop", after=[flow.add("tests.noop")])
-    assert said(act(admin_client, "run_now", job, blocked)) == ["1 job made pending."]
+    answer = act(admin_client, "run_now", job, blocked)
+    assert told(answer) == ["job_run_now success"]
+    assert numbers_in(said(answer)[0]) == [1]
     assert (status_of(job), status_of(blocked)) == ("pending", "waiting")
 
 
@@ -57,7 +62,7 @@ def test_the_priority_is_changed(admin_client: Client, given: str, value: int) -
     job = enqueue("tests.noop")
     act(admin_client, "change_priority", job, priority=given)
     assert Job.objects.get(pk=job.pk).priority == value
-    assert "given priority" in LogEntry.objects.get().change_message
+    assert LogEntry.objects.get().change_message.startswith(BY_NAME["change_priority"].done)
 
 
 @pytest.mark.parametrize("given", ["", "urgent", "1.5", "9" * 30])
@@ -65,13 +70,13 @@ def test_what_is_no_priority_is_said_and_asked_again(admin_client: Client, given
     job = enqueue("tests.noop")
     answer = act(admin_client, "change_priority", job, priority=given)
     assert answer.status_code == 200
-    assert "priority" in " ".join(said(answer))
+    assert told(answer) == ["job_bad_priority error"]
     assert Job.objects.get(pk=job.pk).priority == job.priority
 
 
 def test_finished_jobs_are_discarded_and_the_log_remembers_them(admin_client: Client) -> None:
     job = failed_job()
-    assert said(act(admin_client, "discard", job)) == ["1 job discarded."]
+    assert told(act(admin_client, "discard", job)) == ["job_discard success"]
     assert not Job.objects.exists()
     entry = LogEntry.objects.get()
     assert (entry.object_id, entry.object_repr) == (job.pk, f"tests.noop {job.pk}")
@@ -79,8 +84,8 @@ def test_finished_jobs_are_discarded_and_the_log_remembers_them(admin_client: Cl
 
 def test_what_is_not_possible_is_said_and_not_logged(admin_client: Client) -> None:
     job = enqueue("tests.noop")
-    assert "None of these jobs can be retried." in text_of(ask(admin_client, "retry", job))
-    assert said(act(admin_client, "discard", job)) == ["No job was discarded."]
+    assert codes_on(text_of(ask(admin_client, "retry", job))) == ["none_possible"]
+    assert told(act(admin_client, "discard", job)) == ["job_discard warning"]
     assert status_of(job) == "pending"
     assert not LogEntry.objects.exists()
 
@@ -92,10 +97,11 @@ def test_one_job_that_refuses_does_not_keep_the_others_from_it(admin_client: Cli
     lifecycle.fail(claim_one().lease, PERMANENT)
     other = failed_job()
     answer = act(admin_client, "retry", second, other)
-    assert said(answer) == [
-        f"Job {second.pk} needs {first.pk}, which did not complete; retry that one instead.",
-        "1 job retried.",
-    ]
+    assert told(answer) == ["job_refused error", "job_retry success"]
+    refusal, done = said(answer)
+    assert second.pk in refusal
+    assert first.pk in refusal
+    assert numbers_in(done) == [1]
     assert (status_of(second), status_of(other)) == ("cancelled", "pending")
 
 
@@ -106,7 +112,8 @@ def test_every_job_that_an_action_changed_is_in_the_log(admin_client: Client, ad
     lifecycle.fail(claim_one().lease, PERMANENT)
     act(admin_client, "retry", first)
     logged = LogEntry.objects.filter(user=admin_user).values_list("object_id", "change_message")
-    assert sorted(logged) == sorted([(first.pk, "retried"), (second.pk, "retried")])
+    done = BY_NAME["retry"].done
+    assert sorted(logged) == sorted([(first.pk, done), (second.pk, done)])
 
 
 # -- all that match ----------------------------------------------------------------------------------------------------
@@ -119,14 +126,15 @@ def test_all_that_match_are_meant_also_those_beyond_the_window(admin_client: Cli
     one = Job.objects.filter(priority=LOW).order_by("-pk").first()
     query = f"?priority={LOW}"
     page = text_of(ask(admin_client, "cancel", one, query=query, across=True))
-    assert "<strong>40 jobs</strong>" in page
+    assert 'data-code="ask" data-count="40"' in page
     answer = act(admin_client, "cancel", one, query=query, across=True)
-    assert said(answer) == ["40 jobs cancelled."]
+    assert told(answer) == ["job_cancel success"]
+    assert numbers_in(said(answer)[0]) == [40]
     assert answer["Location"].endswith(query)
     assert Job.objects.filter(status="cancelled").count() == 40
     assert status_of(keep) == "pending"
     entry = LogEntry.objects.get()
-    assert (entry.object_id, entry.object_repr) == (None, "40 jobs")
+    assert (entry.object_id, numbers_in(entry.object_repr)) == (None, [40])
     assert f"priority={LOW}" in entry.change_message
 
 
@@ -148,10 +156,12 @@ def test_a_long_action_goes_on_request_by_request(admin_client: Client) -> None:
         while answer.status_code == 200:
             requests += 1
             hidden = dict(re.findall(r'<input type="hidden" name="(\w+)" value="([^"]*)">', text_of(answer)))
-            assert f"{10 * requests} of 25 jobs cancelled so far." in text_of(answer)
+            assert (hidden["action"], hidden["done"], hidden["total"]) == ("cancel", str(10 * requests), "25")
+            assert f'value="{40 * requests}"' in text_of(answer), "of the bar, in percent"
             answer = admin_client.post(JOBS, hidden)
     assert requests == 2
-    assert said(answer) == ["25 jobs cancelled."]
+    assert told(answer) == ["job_cancel success"]
+    assert numbers_in(said(answer)[0]) == [25]
     assert LogEntry.objects.count() == 3
 
 
@@ -165,6 +175,6 @@ def test_confirming_twice_does_it_once(admin_client: Client) -> None:
         "until": page.context["until"],
         "select_across": "0",
     }
-    assert said(admin_client.post(JOBS, data)) == ["1 job retried."]
-    assert "No job was retried." in said(admin_client.post(JOBS, data))
+    assert told(admin_client.post(JOBS, data)) == ["job_retry success"]
+    assert told(admin_client.post(JOBS, data))[-1] == "job_retry warning"
     assert LogEntry.objects.count() == Event.objects.filter(kind="retried").count() == 1

@@ -13,7 +13,8 @@ from django.urls import reverse
 
 from jobs import enqueue, worker_keys
 from jobs.models import Event, Job, JobTypeState, Worker, WorkerKey, WorkerKind
-from tests.support.pages.admin_pages import JOBS, act, client_of, failed_job, press, said, text_of
+from tests.support.pages.admin_pages import JOBS, act, client_of, failed_job, press, text_of
+from tests.support.pages.codes import told
 from tests.support.queue.actors import new_worker, status_of
 
 pytestmark = pytest.mark.django_db
@@ -197,7 +198,7 @@ def test_who_may_change_jobs_can_retry_but_not_discard_them() -> None:
     client = client_of("view_job", "change_job")
     first, second = failed_job(), failed_job()
     assert press(client, "discard", first).status_code == 403
-    assert said(act(client, "retry", second)) == ["1 job retried."]
+    assert told(act(client, "retry", second)) == ["job_retry success"]
     assert (status_of(first), status_of(second)) == ("failed", "pending")
     assert Event.objects.get(kind="retried").actor == "clerk"
     page = text_of(client.get(reverse("admin:jobs_job_change", args=[first.pk])))

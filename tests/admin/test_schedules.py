@@ -8,11 +8,13 @@ import pytest
 from django.contrib.admin.models import LogEntry
 from django.contrib.admin.utils import quote
 from django.test import Client
+from django.utils.html import escape
 
 from jobs import database, periodic
 from jobs.models import Firing, Job, Schedule
 from jobs.timetable import declarations, schedules
 from tests.support.pages.admin_pages import EVIL, client_of, said, text_of
+from tests.support.pages.codes import codes_on, numbers_in, told
 from tests.support.queue.schedules import make_due, make_schedule
 
 pytestmark = pytest.mark.django_db
@@ -46,6 +48,12 @@ def stored(name: str = "nightly") -> Any:
     return Schedule.objects.get(pk=name)
 
 
+def refusals(answer: Any) -> dict[str, list[str]]:
+    """The codes of the errors of the form, by field."""
+    errors = answer.context["adminform"].form.errors.as_data()
+    return {field: [error.code for error in found] for field, found in errors.items()}
+
+
 def logged() -> list[str]:
     return [entry.get_change_message() for entry in LogEntry.objects.order_by("pk")]
 
@@ -66,34 +74,43 @@ def test_a_schedule_is_made_and_fires(admin_client: Client) -> None:
 
 
 @pytest.mark.parametrize(
-    ("field", "given", "complaint"),
+    ("field", "given", "code"),
     [
-        ("cron", "0 25 * * *", "&#x27;25&#x27; is no hour (0 to 23"),
-        ("cron", "0 3 * *", "has 4 fields"),
-        ("cron", EVIL, "1 fields"),
-        ("timezone", "Berlin", "is not a time zone such as"),
-        ("timezone", "../../etc/passwd", "is not a time zone such as"),
-        ("type", "tests.unheard_of", "Select a valid choice"),
-        ("payload", "[1]", "A JSON object"),
-        ("payload", "{", "Enter a valid JSON"),
-        ("payload", '{"colour": "red"}', "does not fit the payload"),
-        ("payload", '{"nul": "\\u0000"}', "NUL"),
-        ("catch_up", "maybe", "Select a valid choice"),
-        ("priority", "99999999999", "less than or equal"),
-        ("name", "", "This field is required"),
-        ("name", "x" * 101, "at most 100 characters"),
+        ("cron", "0 25 * * *", "bad_cron"),
+        ("cron", "0 3 * *", "bad_cron"),
+        ("cron", EVIL, "bad_cron"),
+        ("timezone", "Berlin", "bad_timezone"),
+        ("timezone", "../../etc/passwd", "bad_timezone"),
+        ("type", "tests.unheard_of", "invalid_choice"),
+        ("payload", "[1]", "not_an_object"),
+        ("payload", "{", "invalid"),
+        ("payload", '{"colour": "red"}', "bad_arguments"),
+        ("payload", '{"nul": "\\u0000"}', "bad_payload"),
+        ("catch_up", "maybe", "invalid_choice"),
+        ("priority", "99999999999", "max_value"),
+        ("name", "", "required"),
+        ("name", "x" * 101, "max_length"),
     ],
 )
 def test_what_makes_no_sense_is_refused_at_its_field(
-    admin_client: Client, field: str, given: str, complaint: str
+    admin_client: Client, field: str, given: str, code: str
 ) -> None:
     answer = admin_client.post(f"{SCHEDULES}add/", FILLED | {field: given})
     assert answer.status_code == 200
+    assert refusals(answer) == {field: [code]}
     page = text_of(answer)
-    assert complaint in page
+    (complaint,) = answer.context["adminform"].form.errors[field]
+    assert escape(complaint) in page
     assert EVIL not in page
-    assert f"field-{field}" in page.split(complaint, maxsplit=1)[0][-800:] or "errornote" in page
+    assert f"field-{field}" in page.split(escape(complaint), maxsplit=1)[0][-800:] or "errornote" in page
     assert not Schedule.objects.exists()
+
+
+def test_a_wrong_expression_is_told_what_is_wrong_with_it(admin_client: Client) -> None:
+    answer = admin_client.post(f"{SCHEDULES}add/", FILLED | {"cron": "0 25 * * *"})
+    (complaint,) = answer.context["adminform"].form.errors["cron"]
+    for fact in ("'25'", "0", "23"):
+        assert fact in complaint
 
 
 def test_another_expression_sets_the_next_firing_anew_and_anything_else_leaves_it(
@@ -113,10 +130,10 @@ def test_a_name_cannot_be_changed_or_taken(admin_client: Client) -> None:
     make_schedule()
     admin_client.post(page_of(), FILLED | {"name": "other"})
     assert list(Schedule.objects.values_list("name", flat=True)) == ["nightly"]
-    assert "already exists" in text_of(admin_client.post(f"{SCHEDULES}add/", FILLED))
+    assert refusals(admin_client.post(f"{SCHEDULES}add/", FILLED)) == {"name": ["unique"]}
     periodic("tests.noop", cron="0 3 * * *", name="declared")
-    page = text_of(admin_client.post(f"{SCHEDULES}add/", FILLED | {"name": "declared"}))
-    assert "The code declares a schedule of this name." in page
+    answer = admin_client.post(f"{SCHEDULES}add/", FILLED | {"name": "declared"})
+    assert refusals(answer) == {"name": ["in_code"]}
 
 
 @pytest.mark.parametrize("name", ["daily_add", "a/b", "50 % off?", "#1", "nächtlich", EVIL])
@@ -135,23 +152,33 @@ def test_any_name_can_be_looked_at_and_acted_on(admin_client: Client, name: str)
 
 def test_it_is_paused_resumed_and_run_by_buttons(admin_client: Client) -> None:
     make_schedule()
-    assert said(act(admin_client, "pause")) == ["The schedule nightly is paused."]
+    answer = act(admin_client, "pause")
+    assert told(answer) == ["schedule_pause success"]
+    assert "nightly" in said(answer)[0]
     assert stored().next_at is None
-    assert "Nothing was done" in said(act(admin_client, "pause"))[-1]
+    assert told(act(admin_client, "pause"))[-1] == "schedule_pause warning"
     act(admin_client, "resume")
     assert stored().next_at is not None
-    assert "A job was enqueued" in said(act(admin_client, "run"))[-1]
+    answer = act(admin_client, "run")
+    assert told(answer)[-1] == "schedule_run success"
     job = Job.objects.get()
+    assert job.pk in said(answer)[-1]
     assert Firing.objects.get().by_hand
-    assert logged() == ["paused", "resumed", f"run now: job {job.pk}"]
+    *others, run = logged()
+    assert others == ["paused", "resumed"]
+    assert run.endswith(job.pk)
     page = text_of(admin_client.get(page_of()))
-    for text in (job.pk, "by hand", "Coming", "Pause"):
-        assert text in page, text
+    assert job.pk in page
+    assert {"by_hand", "coming"} <= set(codes_on(page))
+    assert 'name="verb" value="pause"' in page
 
 
 def test_what_cannot_be_run_says_why(admin_client: Client) -> None:
     make_schedule(type="tests.unheard_of")
-    assert "Nothing was enqueued: No job type is named" in said(act(admin_client, "run"))[-1]
+    answer = act(admin_client, "run")
+    assert told(answer) == ["schedule_run error"]
+    assert "tests.unheard_of" in said(answer)[0]
+    assert not Job.objects.exists()
 
 
 def test_the_list_shows_what_comes_and_what_was(admin_client: Client) -> None:
@@ -164,12 +191,16 @@ def test_the_list_shows_what_comes_and_what_was(admin_client: Client) -> None:
     for text in ("nightly", "* * * * *", 'data-live-time="left"', fired[-1], 'data-status="paused"', "never"):
         assert text in page, text
     chosen = {"action": "resume", "_selected_action": ["never", "nightly"]}
-    assert "1 resumed." in said(admin_client.post(SCHEDULES, chosen))
+    answer = admin_client.post(SCHEDULES, chosen)
+    assert told(answer) == ["schedule_resume success"]
+    assert numbers_in(said(answer)[0]) == [1]
+    assert not stored("never").paused
 
 
 def test_no_schedule_yet_says_how_to_make_one(admin_client: Client) -> None:
     assert "periodic(" in text_of(admin_client.get(SCHEDULES))
-    assert "No schedule matches." in text_of(admin_client.get(f"{SCHEDULES}?q=x"))
+    assert codes_on(text_of(admin_client.get(SCHEDULES))) == ["no_schedules"]
+    assert codes_on(text_of(admin_client.get(f"{SCHEDULES}?q=x"))) == ["no_match"]
 
 
 def test_the_list_takes_few_queries_however_many_there_are(
@@ -191,7 +222,7 @@ def test_a_schedule_of_the_code_can_be_paused_and_run_but_not_changed_or_deleted
 ) -> None:
     periodic("tests.noop", cron="* * * * *", name="nightly")
     schedules.sync_declared()
-    assert "declared in code" in text_of(admin_client.get(page_of()))
+    assert "in_code" in codes_on(text_of(admin_client.get(page_of())))
     admin_client.post(page_of(), FILLED | {"cron": "0 4 * * *"})
     assert stored().cron == "* * * * *"
     assert admin_client.post(f"{SCHEDULES}nightly/delete/", {"post": "yes"}).status_code == 403
@@ -200,7 +231,7 @@ def test_a_schedule_of_the_code_can_be_paused_and_run_but_not_changed_or_deleted
     assert (stored().paused, Job.objects.count()) == (True, 1)
     declarations._declared.clear()
     schedules.sync_declared()
-    assert "The code no longer declares it." in text_of(admin_client.get(page_of()))
+    assert 'data-status="removed"' in text_of(admin_client.get(page_of()))
     assert admin_client.post(f"{SCHEDULES}nightly/delete/", {"post": "yes"}).status_code == 302
     assert (Schedule.objects.count(), Firing.objects.count()) == (0, 0)
 
@@ -213,7 +244,7 @@ def test_nothing_happens_by_looking_or_without_the_right(admin_client: Client) -
     assert admin_client.get(f"{SCHEDULES}nightly/act/").status_code == 405
     viewer = client_of("view_schedule")
     page = text_of(viewer.get(page_of()))
-    assert "Run now" not in page
+    assert 'name="verb"' not in page
     for verb in ("pause", "run"):
         assert act(viewer, verb).status_code == 403
     assert viewer.post(page_of(), FILLED).status_code == 403

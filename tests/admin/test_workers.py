@@ -13,10 +13,12 @@ from django.urls import reverse
 
 from jobs import database, enqueue, enqueue_many, lifecycle, worker_keys
 from jobs.admin.job_type import read_rows
+from jobs.admin.worker_page import WORKER_VERBS
 from jobs.lifecycle import ProgressReport
 from jobs.models import JobTypeState, Worker, WorkerKey, WorkerKind
 from tests.conftest import Declare
 from tests.support.pages.admin_pages import PERMANENT, client_of, said, text_of
+from tests.support.pages.codes import codes_on, numbers_in, told
 from tests.support.queue.actors import claim_one, new_worker
 
 pytestmark = pytest.mark.django_db
@@ -58,7 +60,8 @@ def test_the_list_shows_who_is_there_and_what_they_run(
         lifecycle.claim(new_worker(), 1)
     with django_assert_max_num_queries(12):
         page = text_of(admin_client.get(WORKERS))
-    for text in ("encoder-7", "6 of 4", "and 2 more", "gpu", 'value="30.0"'):
+    counts = ('data-running="6" data-slots="4"', 'data-more="2"')
+    for text in ("encoder-7", *counts, "gpu", 'value="30.0"'):
         assert text in page, text
 
 
@@ -68,15 +71,15 @@ def test_no_worker_yet_says_how_to_start_one(admin_client: Client) -> None:
 
 def test_workers_are_disabled_enabled_and_drained_from_the_list(admin_client: Client) -> None:
     worker = new_worker()
-    assert said(choose(admin_client, "disable", worker)) == ["1 disabled."]
+    assert told(choose(admin_client, "disable", worker)) == ["worker_disable success"]
     assert Worker.objects.get().disabled
-    assert "None could be disabled." in said(choose(admin_client, "disable", worker))
+    assert told(choose(admin_client, "disable", worker))[-1] == "worker_disable warning"
     choose(admin_client, "enable", worker)
     assert not Worker.objects.get().disabled
     choose(admin_client, "drain", worker)
     assert Worker.objects.get().draining
     logged = LogEntry.objects.order_by("pk").values_list("change_message", flat=True)
-    assert list(logged) == ["disabled", "enabled", "asked to drain"]
+    assert list(logged) == [WORKER_VERBS[name].done for name in ("disable", "enable", "drain")]
 
 
 def test_a_worker_has_the_buttons_that_make_sense(admin_client: Client) -> None:
@@ -91,8 +94,12 @@ def test_a_worker_has_the_buttons_that_make_sense(admin_client: Client) -> None:
 
 def test_a_double_click_on_a_worker_does_it_once(admin_client: Client) -> None:
     worker = new_worker(name="w-1")
-    assert "w-1 was disabled" in said(act(admin_client, worker, "disable"))[0]
-    assert "Nothing was done: w-1 is disabled already." in said(act(admin_client, worker, "disable"))
+    first = act(admin_client, worker, "disable")
+    assert told(first) == ["worker_disable success"]
+    assert "w-1" in said(first)[0]
+    second = act(admin_client, worker, "disable")
+    assert told(second)[-1] == "worker_disable warning"
+    assert "w-1" in said(second)[-1]
     assert LogEntry.objects.count() == 1
     assert act(admin_client, worker, "explode").status_code == 400
 
@@ -110,7 +117,8 @@ def test_the_page_of_a_worker_shows_what_it_runs_and_has_run(
         page = text_of(admin_client.get(page_of(worker)))
     for text in ("work.record", "nearly", "tests.noop", "ValueError: no", 'data-status="failed"'):
         assert text in page, text
-    assert "It has run nothing lately." in text_of(admin_client.get(page_of(new_worker())))
+    assert codes_on(page) == []
+    assert codes_on(text_of(admin_client.get(page_of(new_worker())))) == ["nothing_running", "no_history"]
 
 
 def test_what_moves_on_the_page_of_a_worker_is_in_its_stream(admin_client: Client) -> None:
@@ -162,7 +170,7 @@ def test_a_key_is_shown_once_with_the_command_to_paste(admin_client: Client, rem
     later = text_of(admin_client.get(page_of(remote)))
     assert key not in later
     assert f"{key[:8]}…" in later
-    assert LogEntry.objects.latest("pk").change_message == f"issued key {key[:8]}…"
+    assert LogEntry.objects.latest("pk").change_message.endswith(f" {key[:8]}…")
     assert key not in "".join(LogEntry.objects.values_list("change_message", flat=True))
 
 
@@ -171,7 +179,7 @@ def test_sending_the_form_twice_issues_one_key(admin_client: Client, remote: Wor
     issue(admin_client, remote, newest_key=newest)
     again = issue(admin_client, remote, newest_key=newest)
     assert again.status_code == 302
-    assert "No further key was issued" in said(again)[-1]
+    assert told(again)[-1] == "key_issue warning"
     assert WorkerKey.objects.count() == 1
 
 
@@ -186,10 +194,10 @@ def test_a_key_may_expire(admin_client: Client, remote: Worker) -> None:
 def test_a_key_is_revoked_at_once(admin_client: Client, remote: Worker) -> None:
     key = issue(admin_client, remote).context["new_key"]
     record = WorkerKey.objects.get()
-    assert "opens nothing any more" in said(revoke(admin_client, remote, record.pk))[-1]
+    assert told(revoke(admin_client, remote, record.pk))[-1] == "key_revoke success"
     assert worker_keys.verify(key) is None
-    assert "was revoked already" in said(revoke(admin_client, remote, record.pk))[-1]
-    assert "revoked" in text_of(admin_client.get(page_of(remote)))
+    assert told(revoke(admin_client, remote, record.pk))[-1] == "key_revoke warning"
+    assert "key_revoked" in codes_on(text_of(admin_client.get(page_of(remote))))
 
 
 def test_a_key_of_another_worker_is_not_revoked_here(admin_client: Client, remote: Worker) -> None:
@@ -202,7 +210,7 @@ def test_a_key_of_another_worker_is_not_revoked_here(admin_client: Client, remot
 
 def test_local_workers_get_no_keys(admin_client: Client) -> None:
     worker = new_worker()
-    assert "Issue a key" not in text_of(admin_client.get(page_of(worker)))
+    assert "/issue-key/" not in text_of(admin_client.get(page_of(worker)))
     assert issue(admin_client, worker).status_code == 400
     assert not WorkerKey.objects.exists()
 
@@ -216,8 +224,8 @@ def test_keys_are_for_those_who_may_handle_keys(remote: Worker) -> None:
     looker = client_of("view_worker", "view_workerkey", name="looker")
     page = text_of(looker.get(page_of(remote)))
     assert record.prefix in page
-    assert "Issue a key" not in page
-    assert "Revoke" not in page
+    assert "/issue-key/" not in page
+    assert "/revoke-key/" not in page
     assert WorkerKey.objects.filter(revoked_at__isnull=True).count() == 1
 
 
@@ -229,11 +237,11 @@ def change(client: Client, name: str, verb: str, **given: str) -> Any:
 
 
 def test_a_type_is_paused_and_resumed_before_any_worker_knew_it(admin_client: Client) -> None:
-    assert said(change(admin_client, "tests.noop", "pause")) == ["The job type tests.noop is paused."]
+    answer = change(admin_client, "tests.noop", "pause")
+    assert told(answer) == ["type_pause success"]
+    assert "tests.noop" in said(answer)[0]
     assert JobTypeState.objects.get().paused
-    assert "Nothing was done: tests.noop is paused already." in said(
-        change(admin_client, "tests.noop", "pause")
-    )
+    assert told(change(admin_client, "tests.noop", "pause"))[-1] == "type_pause warning"
     change(admin_client, "tests.noop", "resume")
     assert not JobTypeState.objects.get().paused
     logged = LogEntry.objects.order_by("pk").values_list("object_id", "change_message")
@@ -241,9 +249,9 @@ def test_a_type_is_paused_and_resumed_before_any_worker_knew_it(admin_client: Cl
 
 
 def test_a_type_is_limited_and_freed(admin_client: Client) -> None:
-    assert said(change(admin_client, "tests.noop", "limit", concurrency="3")) == [
-        "The job type tests.noop is limited to 3 at once."
-    ]
+    answer = change(admin_client, "tests.noop", "limit", concurrency="3")
+    assert told(answer) == ["type_limit success"]
+    assert numbers_in(said(answer)[0]) == [3]
     assert JobTypeState.objects.get().concurrency == 3
     change(admin_client, "tests.noop", "limit", concurrency="")
     assert JobTypeState.objects.get().concurrency is None
@@ -251,9 +259,7 @@ def test_a_type_is_limited_and_freed(admin_client: Client) -> None:
 
 @pytest.mark.parametrize("given", ["0", "-1", "x", "1.5", "9" * 30, "²"])
 def test_what_is_no_limit_is_refused(admin_client: Client, given: str) -> None:
-    assert (
-        "A limit is a whole number" in said(change(admin_client, "tests.noop", "limit", concurrency=given))[0]
-    )
+    assert told(change(admin_client, "tests.noop", "limit", concurrency=given)) == ["type_bad_limit error"]
     assert not JobTypeState.objects.exclude(concurrency=None).exists()
 
 

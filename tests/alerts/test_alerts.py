@@ -11,7 +11,7 @@ from django.db import transaction
 
 from jobs import conf, database, enqueue, enqueue_many, fleet, lifecycle, recovery
 from jobs.alerts.sending import is_due, send
-from jobs.alerts.wording import Kind
+from jobs.alerts.wording import UNKNOWN, Kind
 from jobs.exceptions import QueueFull
 from jobs.models import AlertKind, FailurePattern, Job
 from jobs.testing import run_due_jobs
@@ -78,7 +78,7 @@ def test_what_happens_is_told(
     run_due_jobs(limit=len(told))
     assert sorted(request.json["kind"] for request in webhook.requests) == sorted(told)
     for request in webhook.requests:
-        assert "unknown" not in request.json["text"]
+        assert UNKNOWN not in request.json["text"]
         assert "{" not in request.json["text"]
 
 

@@ -81,8 +81,9 @@ def says(text: bytes) -> Behaviour:
 @pytest.mark.parametrize("behaviour", [drip, never], ids=["drips", "says nothing"])
 def test_a_slow_endpoint_takes_no_longer_than_the_timeout(webhook: Webhook, behaviour: Behaviour) -> None:
     webhook.behave = behaviour
-    with pytest.raises(DeliveryFailed, match=r"no answer within 0\.5 s"):
+    with pytest.raises(DeliveryFailed, match=r"\b0\.5 s") as told:
         send(webhook.url(), timeout=SOON)
+    assert told.value.code == "timeout"
 
 
 @pytest.mark.parametrize("behaviour", [flood, endless_body], ids=["endless head", "endless body"])
@@ -104,24 +105,27 @@ def test_an_endless_answer_is_read_no_further_than_its_head(webhook: Webhook, be
 )
 def test_an_answer_that_is_no_http_is_a_failure(webhook: Webhook, text: bytes) -> None:
     webhook.behave = says(text)
-    with pytest.raises(DeliveryFailed, match="its answer is not HTTP"):
+    with pytest.raises(DeliveryFailed) as told:
         send(webhook.url())
+    assert told.value.code == "not_http"
 
 
 @pytest.mark.parametrize("status", ["301 Moved", "302 Found", "307 Temporary", "308 Permanent"])
 def test_a_redirect_is_not_followed(webhook: Webhook, status: str) -> None:
     with serving() as inside:
         webhook.behave = answers(f"{status}\r\nLocation: {inside.url()}")
-        with pytest.raises(DeliveryRefused, match="a redirect, which is not followed"):
+        with pytest.raises(DeliveryRefused) as told:
             send(webhook.url())
+        assert (told.value.code, told.value.status) == ("redirect", int(status[:3]))
         assert inside.connections == 0
 
 
 @pytest.mark.parametrize("status", ["400 Bad", "401 No", "403 No", "404 Gone", "410 Gone"])
 def test_a_refusal_is_final(webhook: Webhook, status: str) -> None:
     webhook.behave = answers(status)
-    with pytest.raises(DeliveryRefused, match=f"it answered {status[:3]}$"):
+    with pytest.raises(DeliveryRefused, match=status[:3]) as told:
         send(webhook.url())
+    assert (told.value.code, told.value.status) == ("bad_status", int(status[:3]))
 
 
 @pytest.mark.parametrize(
@@ -141,22 +145,25 @@ def test_trouble_may_pass(webhook: Webhook, text: str, wait: float | None) -> No
     with pytest.raises(DeliveryFailed) as told:
         send(webhook.url())
     assert not isinstance(told.value, DeliveryRefused)
+    assert (told.value.code, told.value.status) == ("bad_status", int(text[:3]))
     assert told.value.retry_after == wait
 
 
 def test_a_closed_port_is_a_failure_that_may_pass() -> None:
     with serving() as webhook:
         url = webhook.url()
-    with pytest.raises(DeliveryFailed, match="the connection failed: Connection refused"):
+    with pytest.raises(DeliveryFailed, match="Connection refused") as told:  # as the system says it
         send(url)
+    assert told.value.code == "connection_failed"
 
 
 def test_a_resolver_that_hangs_takes_no_longer_than_the_timeout(monkeypatch: pytest.MonkeyPatch) -> None:
     over = threading.Event()
     monkeypatch.setattr(socket, "getaddrinfo", lambda *args, **options: [over.wait(60)][:0])
-    with pytest.raises(DeliveryFailed, match="no answer within"):
+    with pytest.raises(DeliveryFailed) as told:
         send(f"https://{NAME}/", timeout=SOON)
     over.set()
+    assert told.value.code == "timeout"
 
 
 def test_a_name_that_does_not_exist_is_a_failure(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -164,8 +171,10 @@ def test_a_name_that_does_not_exist_is_a_failure(monkeypatch: pytest.MonkeyPatch
         raise socket.gaierror(-2, f"Name or service not known: {NAME}")
 
     monkeypatch.setattr(socket, "getaddrinfo", fail)
-    with pytest.raises(DeliveryFailed, match=r"^its host's name cannot be resolved$"):
+    with pytest.raises(DeliveryFailed) as told:
         send(f"https://{NAME}/")
+    assert told.value.code == "unresolved"
+    assert NAME not in str(told.value)
 
 
 @pytest.mark.parametrize(
@@ -202,8 +211,9 @@ def test_the_certificate_and_the_host_are_those_of_the_name(secure: Webhook) -> 
 
 
 def test_a_certificate_of_another_name_is_refused(secure: Webhook) -> None:
-    with pytest.raises(DeliveryRefused, match="its certificate is not good"):
+    with pytest.raises(DeliveryRefused) as told:
         send(f"https://other.example.org:{secure.port}/")
+    assert told.value.code == "bad_certificate"
     assert secure.requests == []
 
 
@@ -212,8 +222,9 @@ def test_a_certificate_that_nobody_vouches_for_is_refused(
 ) -> None:
     trustme.CA().cert_pem.write_to_path(str(tmp_path / "other.pem"))
     monkeypatch.setenv("SSL_CERT_FILE", str(tmp_path / "other.pem"))
-    with pytest.raises(DeliveryRefused, match="its certificate is not good"):
+    with pytest.raises(DeliveryRefused) as told:
         send(f"https://{NAME}:{secure.port}/")
+    assert told.value.code == "bad_certificate"
     assert secure.requests == []
 
 
@@ -221,6 +232,7 @@ def test_a_handshake_that_hangs_takes_no_longer_than_the_timeout(monkeypatch: py
     with socket.create_server(("127.0.0.1", 0)) as silent:
         monkeypatch.setattr(socket, "getaddrinfo", Resolver(["127.0.0.1"]))
         before = time.monotonic()
-        with pytest.raises(DeliveryFailed, match="no answer within"):
+        with pytest.raises(DeliveryFailed) as told:
             send(f"https://{NAME}:{silent.getsockname()[1]}/", timeout=SOON)
+        assert told.value.code == "timeout"
         assert time.monotonic() - before >= SOON.total_seconds()

@@ -35,7 +35,8 @@ def test_failures_alike_are_one_alert_and_later_ones_none(webhook: Webhook) -> N
         )
     assert kinds() == ["job_max_retries_exceeded"] * 2 + ["job_failed_pattern"]
     facts = alerts()[-1].payload["facts"]
-    assert (facts["count"], facts["subject"]) == (3, "type tests.noop")
+    assert facts["count"] == 3
+    assert facts["subject"].endswith("tests.noop")
     run_due_jobs()
     assert len(webhook.requests) == 3
 
@@ -64,7 +65,9 @@ def test_a_namer_that_raises_is_passed_over(webhook: Webhook, monkeypatch: pytes
 
     monkeypatch.setattr(subjects, "_namers", [bad, lambda job: "video 7"])
     job = Job.objects.get(pk=fail_for_good())
-    assert [trait.subject for trait in patterns.traits_of(job)] == ["video 7", "type tests.noop"]
+    named, by_type = patterns.traits_of(job)
+    assert named.subject == "video 7"
+    assert by_type.subject.endswith("tests.noop")
 
 
 def test_a_pattern_is_forgotten_after_its_window(webhook: Webhook) -> None:

@@ -94,14 +94,19 @@ def test_what_happens_to_a_remote_worker_is_told_by_the_site_and_needs_no_local_
     wait_for_status(job, "failed")
     assert stop(far) == 0
 
-    def texts() -> list[str]:
-        return [request.json["text"] for request in list(webhook.requests)]
+    def facts(kind: str) -> list[dict[str, Any]]:
+        sent = [request.json for request in list(webhook.requests)]
+        return [alert["facts"] for alert in sent if alert["kind"] == kind]
+
+    def workers(kind: str) -> list[str]:
+        return [about["worker"] for about in facts(kind)]
 
     remote_site.work(key=key)  # nobody else is there to tell
-    wait_until(lambda: "Worker far-away has stopped." in texts())
-    wait_until(lambda: "Worker far-away has started." in texts())
-    failed = wait_until(lambda: [text for text in texts() if job.pk in text])
-    assert failed == [f"Job {job.pk} (remote.fail) has failed for good: PermanentFailure: it cannot work"]
+    wait_until(lambda: "far-away" in workers("worker_shutdown"))
+    wait_until(lambda: "far-away" in workers("worker_startup"))
+    (failed,) = wait_until(lambda: facts("job_max_retries_exceeded"))
+    assert (failed["job"], failed["type"]) == (job.pk, "remote.fail")
+    assert failed["error"] == "PermanentFailure: it cannot work"
     told = Job.objects.filter(type="jobs.alert", status="completed")
     assert all(job.result == {"delivered": True, "status": 200} for job in told)
     assert set(told.values_list("processed_by_worker_name", flat=True)) == {"far-away"}
@@ -122,15 +127,14 @@ def test_a_worker_runs_jobs_while_the_endpoint_hangs(start_manage: StartManage, 
 def test_a_worker_does_not_even_connect_to_its_own_machine(
     start_manage: StartManage, webhook: Webhook, host: str
 ) -> None:
-    worker = start_manage(
-        "runworker", env={**QUICK, "JOBS_ALERT_WEBHOOK_URL": f"https://{host}:{webhook.port}/hidden"}
-    )
+    address = f"https://{host}:{webhook.port}/hidden"
+    worker = start_manage("runworker", env={**QUICK, "LOG_FORMAT": "json", "JOBS_ALERT_WEBHOOK_URL": address})
     wait_for_worker(worker)
     alert = wait_until(lambda: Job.objects.filter(type="jobs.alert", status="completed").first())
     assert alert is not None
     assert alert.result is not None
     assert alert.result["delivered"] is False
-    assert "ALERT_ALLOW_PRIVATE" in alert.result["reason"]
+    assert alert.result["code"] == "private_address"
     assert webhook.connections == 0
-    wait_until(lambda: "alert worker_startup was not delivered" in worker.read_output())
+    wait_until(lambda: '"code": "alert_undelivered"' in worker.read_output())
     assert "hidden" not in worker.read_output()

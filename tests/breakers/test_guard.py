@@ -12,6 +12,7 @@ from pytest_django import Settings
 
 from jobs import BreakerOpen, JobContext, PermanentFailure, RetryLater, breaker, database, enqueue
 from jobs.breakers import circuits
+from jobs.breakers.declarations import LONGEST_NAME
 from jobs.exceptions import JobStopped, JobTimeout, LeaseLost
 from jobs.models import Breaker, BreakerProbe, Job
 from jobs.testing import run_due_jobs
@@ -40,8 +41,9 @@ def failing_call(error: BaseException | None = None) -> None:
 def test_so_many_errors_in_a_row_open_it_and_the_next_call_is_not_made() -> None:
     failing_call()
     failing_call()
-    with pytest.raises(BreakerOpen, match=r"payments lets no call through.* OSError: no route") as refusal:
+    with pytest.raises(BreakerOpen, match=r"payments.* OSError: no route") as refusal:
         call(AssertionError("this must not run"))
+    assert refusal.value.name == "payments"
     assert timedelta(seconds=50) < refusal.value.delay <= timedelta(seconds=60)
 
 
@@ -129,7 +131,7 @@ def test_a_closed_breaker_costs_one_statement() -> None:
 
 
 def test_a_name_that_is_none_is_refused() -> None:
-    with pytest.raises(ValueError, match="1 to 100 characters"), breaker(""):
+    with pytest.raises(ValueError, match=str(LONGEST_NAME)), breaker(""):
         pass
 
 

@@ -42,7 +42,9 @@ def test_jobs_that_nobody_runs_are_said_but_no_reason_to_send_visitors_elsewhere
     enqueue_many("tests.noop", [{}] * 3)
     answer = Client().get(address)
     assert (answer.status_code, answer.json()["status"]) == (200, "degraded")
-    assert answer.json()["reasons"] == ["No worker is active, and 3 jobs wait."]
+    assert (answer.json()["active_workers"], answer.json()["pending_jobs"]) == (0, 3)
+    (reason,) = answer.json()["reasons"]
+    assert "3" in reason
 
 
 def test_an_empty_queue_without_workers_is_fine(address: str) -> None:
