@@ -278,9 +278,9 @@ def test_levels(size: tuple[int, int], rate: int, maxrate: int, level: str) -> N
 def test_a_segment_or_chunk_that_is_not_there() -> None:
     made = plan(source())
     for number in (0, 99):
-        with pytest.raises(ValueError, match="there is no"):
+        with pytest.raises(ValueError, match=f"{number}"):
             made.chunk(number)
-        with pytest.raises(ValueError, match="there is no"):
+        with pytest.raises(ValueError, match=f"{number}"):
             made.segment_length(number)
 
 
