@@ -24,10 +24,8 @@ def test_what_is_no_video_is_refused_with_the_reason_and_leaves_nothing(tus: Tus
     place = tus.begun(len(letter))
     assert tus.patch(place, 0, letter[:-1]).status_code == 204
     refused = tus.patch(place, len(letter) - 1, letter[-1:])
-    assert (refused.status_code, refused.json()) == (
-        422,
-        {"error": "refused", "detail": "The file is text, not a video."},
-    )
+    assert (refused.status_code, refused.json()["error"]) == (422, "refused")
+    assert refused.json()["detail"]
     assert nothing_is_left(videos_root)
     assert tus.head(place).status_code == 404
     run_due_jobs(ahead=DAY)
@@ -62,7 +60,8 @@ def test_lengths_that_are_none(tus: Tus, length: str, videos_root: Path) -> None
 
 
 def test_lengths_that_may_not_be(tus: Tus, settings: Settings, videos_root: Path) -> None:
-    assert tus.begin(0).json() == {"error": "refused", "detail": "The file is empty."}
+    empty = tus.begin(0)
+    assert (empty.status_code, empty.json()["error"]) == (422, "refused")
     assert tus.begin(10, Upload_Defer_Length="1").status_code == 400
     settings.VIDEOS = {**settings.VIDEOS, "UPLOAD_MAX_BYTES": 100}
     large = tus.begin(101)
