@@ -73,6 +73,7 @@ def test_a_type_is_paused_and_resumed(page: Page, site: Site, tmp_path: Path) ->
     expect(row.locator("[data-label=Ready]")).to_have_text("1")
     open_job(page, job_id)
     expect(page.locator(".sp-explanation")).to_contain_text("work.record")
+    expect(badge(page)).to_have_attribute("data-status", "pending")
     other = page.context.new_page()
     other.goto("/admin/jobs/jobtypestate/")
     other.locator("tr", has=other.get_by_text("work.record", exact=True)).get_by_role(
