@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 
 from jobs import PermanentFailure
 from videos import encoding, keeping, manifests
+from videos.exceptions import NothingDecoded
 from videos.manifests import Manifest
 from videos.media import finish, playlists, webvtt
 from videos.media.encode import Written
@@ -101,7 +102,7 @@ def chunk_lengths(bench: Workbench, plan: EncodePlan) -> list[int]:
     while counts and not counts[-1]:
         counts.pop()
     if not counts:
-        raise PermanentFailure("Not one picture of the source could be decoded.")
+        raise NothingDecoded
     return counts
 
 

@@ -13,6 +13,7 @@ from typing import Any, NoReturn
 from jobs import JobContext, PermanentFailure
 from jobs.worker.context import DRAINING
 from videos import conf
+from videos.exceptions import SourceGone
 from videos.manifests import Manifest
 from videos.media import ffmpeg
 from videos.media.exceptions import FfmpegFailed, FfmpegStopped, LookFailed, MediaError, NotPlayable
@@ -117,7 +118,7 @@ class Watch:
 def clear_errors(bench: Bench) -> Iterator[None]:
     """Errors of the media layer, turned into what the queue understands and people can act on."""
     if not bench.has_source():
-        raise _source_gone(bench)
+        raise SourceGone(bench.source)
     bench.refuse_changed_source()
     try:
         yield
@@ -136,12 +137,6 @@ def clear_errors(bench: Bench) -> Iterator[None]:
         if "No space left on device" in error.stderr:
             raise DiskFull(bench.generation) from error
         if not bench.has_source():
-            raise _source_gone(bench) from error
+            raise SourceGone(bench.source) from error
         bench.refuse_changed_source()
         raise
-
-
-def _source_gone(bench: Bench) -> PermanentFailure:
-    return PermanentFailure(
-        f"The source is gone: there is no file {bench.source}. Put it back; then retry the video."
-    )

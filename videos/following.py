@@ -15,10 +15,10 @@ from django.db.models.functions import Coalesce, Now
 from django.dispatch import receiver
 
 from jobs import database
-from jobs.exceptions import TransitionRefused
 from jobs.models import Job, Status
 from jobs.signals import Transition, jobs_changed
 from videos import conf, pipeline, progress, removal, toolchains
+from videos.exceptions import FilesRemoved, GenerationReplaced, VideoDeleted
 from videos.media.plan import EncodePlan
 from videos.models import (
     QualityProgress,
@@ -155,19 +155,19 @@ def _revive(transcode: Transcode) -> None:
 def _refuse_deleted(transcode: Transcode, transitions: list[Transition]) -> None:
     starts_over = any(t.after in (Status.PENDING, Status.WAITING) for t in transitions)
     if starts_over and transcode.video.deleted_at:
-        raise TransitionRefused(f"{transcode.video.title!r} is deleted; restore it first.")
+        raise VideoDeleted(f"{transcode.video.title!r} is deleted; restore it first.")
 
 
 def refuse_revival(transcode: Transcode) -> None:
     """Two generations of a video are never made at the same time, and a replaced one is never made at all."""
     others = Transcode.objects.filter(video=transcode.video_id).exclude(pk=transcode.pk)
     if transcode.files_removed_at:
-        raise TransitionRefused(
+        raise FilesRemoved(
             f"The files of generation {transcode.number} have been removed; retranscode the video instead."
         )
     newer = others.filter(number__gt=transcode.number).order_by("-number").first()
     if newer:
-        raise TransitionRefused(
+        raise GenerationReplaced(
             f"Generation {transcode.number} has been replaced by generation {newer.number}; "
             "retry that one, or retranscode the video."
         )

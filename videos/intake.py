@@ -103,7 +103,9 @@ def accept_stream(blocks: Iterable[bytes], *, name: str, channel: Channel, **wis
 def channel_named(slug: str) -> Channel:
     """The channel with this slug; made if there is none. Raises UploadRefused."""
     if not slug or slug != slugify(slug) or len(slug) > 150:
-        raise UploadRefused(f"{slug!r} is no channel's slug; use letters, digits and hyphens.")
+        raise UploadRefused(
+            f"{slug!r} is no channel's slug; use letters, digits and hyphens.", code="bad_channel"
+        )
     name = slug.replace("-", " ").capitalize()
     channel: Channel = Channel.objects.get_or_create(slug=slug, defaults={"name": name})[0]
     return channel
@@ -126,7 +128,7 @@ def received(blocks: Iterable[bytes], *, name: str) -> Iterator[Upload]:
             for block in blocks:
                 size += len(block)
                 if size > limit:
-                    raise UploadRefused(f"The file is larger than {limit:,} bytes, which is the limit here.")
+                    raise _too_large(limit)
                 digest.update(block)
                 file.write(block)
             file.flush()
@@ -134,7 +136,7 @@ def received(blocks: Iterable[bytes], *, name: str) -> Iterator[Upload]:
         yield Upload(upload_id, name, size, digest.hexdigest())
     except OSError as error:
         if is_disk_full(error):
-            raise NotNow(NO_ROOM) from error
+            raise NotNow(NO_ROOM, code="no_room") from error
         raise
     finally:
         storage.remove(folder)
@@ -157,13 +159,19 @@ def is_disk_full(error: OSError) -> bool:
     return error.errno in (errno.ENOSPC, errno.EDQUOT)
 
 
+def _too_large(limit: int) -> UploadRefused:
+    return UploadRefused(
+        f"The file is larger than {limit:,} bytes, which is the limit here.", code="too_large"
+    )
+
+
 def _blocks(path: Path) -> Iterator[bytes]:
     """The file as long as it is now: one that grows while it is read has no end."""
     limit = conf.current().upload_max_bytes
     with open_file(path) as file:
         left = os.fstat(file.fileno()).st_size
         if left > limit:
-            raise UploadRefused(f"The file is larger than {limit:,} bytes, which is the limit here.")
+            raise _too_large(limit)
         while left and (block := file.read(min(BLOCK, left))):
             left -= len(block)
             yield block
@@ -186,10 +194,14 @@ def what_is_wanted(
 ) -> Wanted:
     """Raises UploadRefused for what makes no sense, whatever the file is."""
     if visibility not in Visibility.values:
-        raise UploadRefused(f"visibility is one of {', '.join(Visibility.values)}, not {visibility!r}.")
+        raise UploadRefused(
+            f"visibility is one of {', '.join(Visibility.values)}, not {visibility!r}.", code="bad_visibility"
+        )
     title = " ".join(storable(title or Path(name).stem.replace("_", " ")).split())[:300] or "Untitled"
     if slug is not None and (not slug or slug != slugify(slug) or len(slug) > 150):
-        raise UploadRefused(f"{slug!r} cannot be part of an address; use letters, digits and hyphens.")
+        raise UploadRefused(
+            f"{slug!r} cannot be part of an address; use letters, digits and hyphens.", code="bad_slug"
+        )
     handle = slug or slugify(title)[:150] or "video"
     return Wanted(
         channel,
@@ -209,7 +221,9 @@ def check_qualities(qualities: Sequence[str]) -> tuple[str, ...]:
     known = [rung.name for rung in LADDER]
     for name in qualities:
         if name not in known:
-            raise UploadRefused(f"There is no quality {name!r}; choose from {', '.join(known)}.")
+            raise UploadRefused(
+                f"There is no quality {name!r}; choose from {', '.join(known)}.", code="unknown_quality"
+            )
     return tuple(qualities)
 
 
@@ -221,7 +235,7 @@ def admit(upload: Upload, wanted: Wanted, *, note: Callable[[Video], None] = lam
     try:
         info = examine(upload.path, limits=conf.current().limits)
     except NotPlayable as refusal:
-        raise UploadRefused(refusal.reason) from refusal
+        raise UploadRefused(refusal.reason, code=refusal.code) from refusal
     if depot.current() is None:
         return database.when_unlocked(lambda: _store(new_ulid(), upload, wanted, info, note))
     with sent_source(upload.path) as video_id:
@@ -293,7 +307,8 @@ def _same_handle(wanted: Wanted) -> Video | None:
         return None
     if video.deleted_at is not None:
         raise UploadRefused(
-            f"The channel had a video {wanted.handle!r}, which was deleted; restore or purge that one first."
+            f"The channel had a video {wanted.handle!r}, which was deleted; restore or purge that one first.",
+            code="video_deleted",
         )
     return _found(video)
 
@@ -331,7 +346,9 @@ def _create(video_id: str, upload: Upload, wanted: Wanted, info: SourceInfo) -> 
                 video_codec=info.video.codec,
                 audio_codec=info.audio[0].codec if info.audio else "",
             )
-    raise UploadRefused(f"Too many videos are named {wanted.handle!r}; choose another slug.")
+    raise UploadRefused(
+        f"Too many videos are named {wanted.handle!r}; choose another slug.", code="too_many_names"
+    )
 
 
 def _variants(name: str) -> Iterator[str]:

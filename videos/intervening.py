@@ -48,7 +48,7 @@ def retranscode(
     def write() -> Transcode:
         kept = Video.objects.select_for_update(no_key=True).get(pk=video.pk)
         if kept.deleted_at is not None:
-            raise ActionRefused(f"{kept.title!r} is deleted; restore it first.")
+            raise ActionRefused(f"{kept.title!r} is deleted; restore it first.", code="video_deleted")
         _refuse_without_source(kept)
         active = kept.transcodes.active().first()
         if active:
@@ -84,7 +84,9 @@ def retry(video: Video, *, actor: str = "") -> Transcode:
 
     _refuse_without_source(video)
     if not _together(write):
-        raise ActionRefused(f"Nothing of {video.title!r} has failed; retranscode it to encode it anew.")
+        raise ActionRefused(
+            f"Nothing of {video.title!r} has failed; retranscode it to encode it anew.", code="nothing_failed"
+        )
     newest.refresh_from_db()
     return newest
 
@@ -95,7 +97,7 @@ def retry_quality(video: Video, quality: str, *, actor: str = "") -> Transcode:
     newest: Transcode | None = video.transcodes.order_by("-number").first()
     row = newest.qualities.filter(quality=quality, status=QualityStatus.FAILED).first() if newest else None
     if newest is None or row is None:
-        raise ActionRefused(f"{quality} of {video.title!r} has not failed.")
+        raise ActionRefused(f"{quality} of {video.title!r} has not failed.", code="nothing_failed")
     if newest.status in (TranscodeStatus.PUBLISHED, TranscodeStatus.RETIRED):
         return retranscode(video, qualities=newest.requested_qualities, keeping=newest)
     if newest.is_active:
@@ -164,10 +166,11 @@ def _refuse_without_source(video: Video) -> None:
     try:
         size = depot.size_of(storage.source(video))
     except (StorageDown, StorageRefused) as error:
-        raise ActionRefused(f"{error} Try again later.") from error
+        raise ActionRefused(f"{error} Try again later.", code="storage_away") from error
     if size is None:
         raise ActionRefused(
-            f"The source of {video.title!r} is gone ({storage.source(video)}); put it back first."
+            f"The source of {video.title!r} is gone ({storage.source(video)}); put it back first.",
+            code="source_gone",
         )
 
 

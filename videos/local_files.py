@@ -29,12 +29,14 @@ def open_file(path: Path) -> Iterator[BinaryIO]:
         with os.fdopen(os.open(path, os.O_RDONLY | os.O_NONBLOCK), "rb") as file:
             before = os.fstat(file.fileno())
             if not stat.S_ISREG(before.st_mode):
-                raise UploadRefused("It is not a file.")
+                raise UploadRefused("It is not a file.", code="not_a_file")
             yield file
             after = os.fstat(file.fileno())
     except OSError as error:
         if error.errno in _CANNOT_READ:
-            raise UploadRefused(f"It cannot be read: {error.strerror}.") from error
+            raise UploadRefused(f"It cannot be read: {error.strerror}.", code="unreadable") from error
         raise
     if (after.st_size, after.st_mtime_ns) != (before.st_size, before.st_mtime_ns):
-        raise NotNow("The file changed while it was read; add it again when it is complete.")
+        raise NotNow(
+            "The file changed while it was read; add it again when it is complete.", code="still_written"
+        )

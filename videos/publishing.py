@@ -31,6 +31,8 @@ from videos.workbench import Workbench
 
 log = logging.getLogger("videos")
 
+BREAKS_OFF = "The source breaks off before its end; what could be decoded is published."
+
 
 def publish(bench: Workbench) -> None:
     """Verify what is on disk, byte for byte and against the plan; then swap."""
@@ -98,9 +100,8 @@ def _retire_others(video: Video, published: Transcode) -> None:
 
 
 def _warning(video: Video, transcode: Transcode) -> str:
-    short = "The source breaks off before its end; what could be decoded is published."
-    kept = video.warning.replace(short, "").strip()
-    return f"{kept} {short}".strip() if transcode.frames_found else kept
+    kept = video.warning.replace(BREAKS_OFF, "").strip()
+    return f"{kept} {BREAKS_OFF}".strip() if transcode.frames_found else kept
 
 
 def describe(bench: Workbench, ready: Ready, *, read: finish.Read = finish.read_folder) -> list[Rendition]:

@@ -20,6 +20,7 @@ from jobs.payloads import storable
 from jobs.remote_work import FileRefused, RemoteJob, RemoteWork, SourceFile
 from videos import conf, depot, keeping, manifests, reusing, storage, toolchains
 from videos.depot import Depot
+from videos.exceptions import SourceChanged, SourceGone
 from videos.manifests import Manifest
 from videos.media import serial
 from videos.media.encode import INIT, Written
@@ -169,15 +170,10 @@ def source_of(video: Video) -> SourceFile:
     keeping.tidy()
     path = keeping.fetch_source(video)
     if not path.is_file():
-        raise PermanentFailure(
-            f"The source is gone: there is no file {path}. Put it back; then retry the video."
-        )
+        raise SourceGone(path)
     size = path.stat().st_size
     if size != video.source_bytes:
-        raise PermanentFailure(
-            f"The source has changed: {path} has {size:,} bytes, and had {video.source_bytes:,} when it was "
-            "uploaded. Put it back as it was; then retry the video."
-        )
+        raise SourceChanged(path, size=size, uploaded=video.source_bytes)
     return SourceFile(path, path.name, size, video.source_sha256)
 
 

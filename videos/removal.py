@@ -6,9 +6,10 @@ from datetime import timedelta
 
 from django.db.models.functions import Now
 
-from jobs import PermanentFailure, RetryLater, database, enqueue, lifecycle
+from jobs import RetryLater, database, enqueue, lifecycle
 from jobs.models import Job
 from videos import conf, depot, keeping, storage
+from videos.exceptions import VideoExists
 from videos.models import Transcode, TranscodeStatus, Video
 
 REMOVABLE = (TranscodeStatus.RETIRED, TranscodeStatus.FAILED, TranscodeStatus.CANCELLED)
@@ -63,7 +64,7 @@ def remove_generation(video_id: str, number: int) -> None:
 
 def remove_video(video_id: str) -> None:
     if Video.objects.filter(pk=video_id).exists():
-        raise PermanentFailure(f"The video {video_id} still exists; purge it, and its files go with it.")
+        raise VideoExists(f"The video {video_id} still exists; purge it, and its files go with it.")
     depot.remove(storage.video_folder(video_id))
 
 

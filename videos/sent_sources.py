@@ -30,7 +30,7 @@ def sent_source(path: Path) -> Iterator[str]:
         withdraw(video_id)
         if isinstance(error, StorageDown | StorageRefused):
             log.error("%s", error)
-            raise NotNow(AWAY) from error
+            raise NotNow(AWAY, code="storage_away") from error
         raise
 
 

@@ -30,7 +30,7 @@ class Sidecar:
                 data = file.read(MOST_BYTES + 1)  # enough to know that it is too large
             return Captions.of(data, language=self.language)
         except UploadRefused as refusal:
-            raise UploadRefused(f"{self.path.name}: {refusal}") from refusal
+            raise UploadRefused(f"{self.path.name}: {refusal}", code=refusal.code) from refusal
 
 
 def named(text: str) -> Sidecar:

@@ -40,7 +40,9 @@ class Captions:
     def of(cls, data: bytes, *, language: str, label: str = "") -> Captions:
         """Raises UploadRefused."""
         if not is_language(language):
-            raise UploadRefused(f"{language!r} is no language; use a tag such as en or pt-BR.")
+            raise UploadRefused(
+                f"{language!r} is no language; use a tag such as en or pt-BR.", code="bad_language"
+            )
         return cls(language, label[:100], rewritten(data))
 
 
@@ -66,7 +68,9 @@ def one_per_language(captions: Sequence[Captions]) -> tuple[Captions, ...]:
     seen: set[str] = set()
     for given in captions:
         if given.language.lower() in seen:
-            raise UploadRefused(f"Two subtitle files are in {given.language!r}; a language has one.")
+            raise UploadRefused(
+                f"Two subtitle files are in {given.language!r}; a language has one.", code="language_twice"
+            )
         seen.add(given.language.lower())
     return tuple(captions)
 
@@ -76,7 +80,7 @@ def rewritten(data: bytes) -> str:
     try:
         return webvtt.write_webvtt(webvtt.read_captions(data))
     except BadSubtitles as refusal:
-        raise UploadRefused(str(refusal)) from refusal
+        raise UploadRefused(str(refusal), code=refusal.code) from refusal
 
 
 def text_tracks(info: SourceInfo) -> list[dict[str, Any]]:

@@ -24,13 +24,14 @@ from datetime import timedelta
 from pathlib import Path
 from typing import NoReturn
 
-from jobs import LeaseLost, RetryLater, enqueue
+from jobs import LeaseLost, enqueue
 from jobs import conf as jobs_conf
 from jobs.fleet import finds_capabilities
 from jobs.lifecycle import Lease
 from jobs.models import Job, Status, Worker
 from videos import conf, generations, pipeline
 from videos.bench import Bench
+from videos.exceptions import NobodyEncodes, NotThisWorker
 from videos.media import ffmpeg
 from videos.media.encoders import SOFTWARE, hardware_names
 from videos.media.exceptions import MediaError
@@ -147,7 +148,7 @@ def choose(transcode: Transcode, has: Collection[str]) -> tuple[str, str]:
     at the source.
 
     The encoder that the generation was begun for, if that worker has it, else the best it has, with its own toolchain;
-    unless only others encode, and with another one. RetryLater when nobody does.
+    unless only others encode, and with another one. NobodyEncodes when nobody does.
     """
     pins = {name: pin for name in conf.current().preferred_encoders if (pin := _pin_in(has, name))}
     own = next(iter(_builds(has)), "")
@@ -159,7 +160,9 @@ def choose(transcode: Transcode, has: Collection[str]) -> tuple[str, str]:
     if own and (own in offered or not offered):
         return SOFTWARE, own
     if not offered:
-        raise RetryLater(timedelta(seconds=LONGEST_WAIT), "No worker that encodes is there.", counted=False)
+        raise NobodyEncodes(
+            timedelta(seconds=LONGEST_WAIT), "No worker that encodes is there.", counted=False
+        )
     return SOFTWARE, min(offered, key=lambda pin: (-offered[pin], pin))
 
 
@@ -212,7 +215,7 @@ def give_up_gpu(transcode: Transcode, lease: Lease, plan: EncodePlan, error: Med
 def put_off(lease: Lease, reason: str) -> NoReturn:
     """Try again later, elsewhere; the longer, the more often it was claimed."""
     longest = min(LONGEST_WAIT, FIRST_WAIT * 2 ** (min(lease.token, 10) - 1))
-    raise RetryLater(timedelta(seconds=longest * random.uniform(0.5, 1)), reason, counted=False)
+    raise NotThisWorker(timedelta(seconds=longest * random.uniform(0.5, 1)), reason, counted=False)
 
 
 # -- chunks that only a GPU may encode -------------------------------------------------------------------------------

@@ -13,6 +13,7 @@ from jobs import JobContext, PermanentFailure, database
 from jobs.lifecycle.leases import lock_leased
 from videos import conf, depot, keeping, manifests, reusing, storage, toolchains
 from videos.bench import Bench, DiskFull, Watch, clear_errors
+from videos.exceptions import PlanUnusable, SourceChanged
 from videos.manifests import Manifest
 from videos.media.exceptions import MediaError
 from videos.media.plan import EncodePlan
@@ -39,13 +40,11 @@ class Workbench(Bench):
     @property
     def plan(self) -> EncodePlan:
         if self.transcode.plan is None:
-            raise PermanentFailure("The transcode has no plan; its probe has not been completed.")
+            raise PlanUnusable("The transcode has no plan; its probe has not been completed.")
         try:
             return EncodePlan.from_json(self.transcode.plan)
         except ValueError as error:
-            raise PermanentFailure(
-                f"The plan cannot be used here: {error}. Retranscode the video."
-            ) from error
+            raise PlanUnusable(f"The plan cannot be used here: {error}. Retranscode the video.") from error
 
     def refuse_changed_source(self) -> None:
         uploaded = self.transcode.video.source_bytes
@@ -53,10 +52,7 @@ class Workbench(Bench):
             source = storage.source(self.transcode.video)
             size = source.stat().st_size
             if size != uploaded:
-                raise PermanentFailure(
-                    f"The source has changed: {source} has {size:,} bytes, and had {uploaded:,} when it was "
-                    "uploaded. Put it back as it was; then retry the video."
-                )
+                raise SourceChanged(source, size=size, uploaded=uploaded)
 
     def given_up(self) -> set[str]:
         """Qualities that have failed and without which the transcode goes on."""

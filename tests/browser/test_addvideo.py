@@ -63,8 +63,8 @@ def test_the_address_that_addvideo_ends_with_plays_across_a_join(site: Site, ope
     ) as terminal:
         with films.held_back(site.backstage, "videos.finalize"):
             for quality in ("480p", "360p"):
-                assert terminal.wait_for(rf"{quality} (█+)░* +[\d.]+ %  5/5 segments")
-        address = terminal.wait_for(r"clip-10 is ready: (http\S+)")
+                assert terminal.wait_for(rf"{quality} (█+)░* +[\d.]+ %  5/5")
+        address = terminal.wait_for(r"clip-10 .*?(http\S+)")
     page = open_page()
     page.goto(address)
     page.get_by_role("button", name="Play").first.click()

@@ -202,7 +202,7 @@ def test_a_video_that_failed_says_so_in_a_friendly_way(open_page: OpenPage, site
         site.backstage.call(films.break_source, video_id)
     page = open_page()
     page.goto("/v/broken/")
-    expect(page.get_by_role("status").filter(has_text="could not be prepared")).to_be_visible()
+    expect(page.locator("[role=status][data-state=failed]")).to_be_visible()
 
 
 def test_a_browser_without_hls_is_told_what_is_missing(open_page: OpenPage, film: str) -> None:
@@ -217,7 +217,7 @@ def test_a_channel_without_videos_says_so(open_page: OpenPage, site: Site) -> No
     site.backstage.call(_empty_channel)
     page = open_page()
     page.goto("/c/nothing/")
-    expect(page.get_by_text("Nothing is published here yet.")).to_be_visible()
+    expect(page.locator("[data-state=empty]")).to_be_visible()
 
 
 def _empty_channel() -> None:

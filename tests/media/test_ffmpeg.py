@@ -13,6 +13,7 @@ import pytest
 
 from tests.support import ROOT
 from tests.support.processes import wait_until
+from tests.support.videos.codes import coded
 from tests.support.videos.media_clips import LIMITS, binary, make_clip, plan_for
 from videos.media import encode, ffmpeg
 from videos.media.exceptions import ChunkRefused, FfmpegFailed, FfmpegStopped, FfmpegTimedOut
@@ -53,7 +54,6 @@ def test_progress_is_told(tmp_path: Path) -> None:
 def test_its_last_lines_are_in_the_error(tmp_path: Path) -> None:
     with pytest.raises(FfmpegFailed, match=r"No such filter: 'nonsense'") as caught:
         run(["-f", "lavfi", "-i", "testsrc2", "-vf", "nonsense", "-f", "null", "-"], tmp_path)
-    assert "exit status" in str(caught.value)
     assert caught.value.returncode
 
 
@@ -68,7 +68,7 @@ def test_being_asked_to_stop_kills_it_within_two_seconds(tmp_path: Path) -> None
 
 
 def test_the_clock_ends_it(tmp_path: Path) -> None:
-    with pytest.raises(FfmpegTimedOut, match="longer than 1 s"):
+    with pytest.raises(FfmpegTimedOut, check=coded("took_too_long")):
         run(ENDLESS, tmp_path, limits=RunLimits(wall_clock=1))
     assert ffmpegs_in(tmp_path) == []
 
@@ -76,17 +76,18 @@ def test_the_clock_ends_it(tmp_path: Path) -> None:
 def test_no_progress_ends_it(tmp_path: Path) -> None:
     fifo = tmp_path / "never.mkv"
     os.mkfifo(fifo)
-    with pytest.raises(FfmpegTimedOut, match="no progress"):
+    with pytest.raises(FfmpegTimedOut, check=coded("no_progress")):
         run(["-i", f"file:{fifo}", "-f", "null", "-"], tmp_path, limits=RunLimits(no_progress=1))
 
 
 def test_it_cannot_write_more_than_it_may(tmp_path: Path) -> None:
-    with pytest.raises(FfmpegFailed, match=r"wrote more than it may|File too large|exit status"):
+    with pytest.raises(FfmpegFailed) as caught:
         run(
             ["-f", "lavfi", "-i", "testsrc2=s=640x360:d=20", "-c:v", "rawvideo", "out.avi"],
             tmp_path,
             limits=RunLimits(file_size=1 << 20),
         )
+    assert caught.value.returncode
     assert (tmp_path / "out.avi").stat().st_size <= 1 << 20
 
 
@@ -129,7 +130,7 @@ def test_another_build_is_refused(tmp_path: Path) -> None:
     source = make_clip(tmp_path / "clip.mp4", frames=30)
     plan = plan_for(source)
     data = {**plan.to_json(), "ffmpeg": "another"}
-    with pytest.raises(ChunkRefused, match="other bytes"):
+    with pytest.raises(ChunkRefused, check=coded("other_build")):
         encode.encode_chunk(
             type(plan).from_json(data), 1, source=source, into=tmp_path, ffmpeg_binary=binary()
         )
@@ -141,7 +142,7 @@ def test_an_init_that_differs_from_the_other_chunks_is_refused(tmp_path: Path) -
     out = tmp_path / "out"
     (out / "90p").mkdir(parents=True)
     (out / "90p" / "init.mp4").write_bytes(b"another")
-    with pytest.raises(ChunkRefused, match="init"):
+    with pytest.raises(ChunkRefused, check=coded("other_init")):
         encode.encode_chunk(plan, 1, source=source, into=out, ffmpeg_binary=binary(), limits=LIMITS)
     assert [path.name for path in out.iterdir()] == ["90p"]
 

@@ -216,7 +216,7 @@ def test_a_plan_survives_json_and_its_digest_tells_plans_apart() -> None:
     assert again == made
     assert again.digest() == made.digest()
     assert replace(made, preset="slow").digest() != made.digest()
-    with pytest.raises(ValueError, match="version"):
+    with pytest.raises(ValueError, match="99"):
         EncodePlan.from_json({**made.to_json(), "version": 99})
 
 
@@ -228,7 +228,7 @@ def test_a_shortened_plan_keeps_the_chunks_before_the_cut() -> None:
     assert shorter.chunk(2).end_frame == 1000
     assert made.shortened(made.total_frames) == made
     for frames in (0, made.total_frames + 1):
-        with pytest.raises(ValueError, match="frames"):
+        with pytest.raises(ValueError, match=f"{frames}"):
             made.shortened(frames)
 
 
@@ -278,9 +278,9 @@ def test_levels(size: tuple[int, int], rate: int, maxrate: int, level: str) -> N
 def test_a_segment_or_chunk_that_is_not_there() -> None:
     made = plan(source())
     for number in (0, 99):
-        with pytest.raises(ValueError, match="there is no"):
+        with pytest.raises(ValueError, match=f"{number}"):
             made.chunk(number)
-        with pytest.raises(ValueError, match="there is no"):
+        with pytest.raises(ValueError, match=f"{number}"):
             made.segment_length(number)
 
 

@@ -6,6 +6,7 @@ them with the real package, where that is installed.
 
 import importlib.machinery
 import inspect
+import re
 import sys
 import types
 from collections.abc import Iterator
@@ -104,9 +105,9 @@ def test_without_a_whole_model_auto_falls_back_and_whisper_says_what_is_missing(
 ) -> None:
     (model / absent).unlink()
     assert isinstance(recognition.available("auto", whisper_model=str(model)), recognition.PocketSphinx)
-    with pytest.raises(NoEngine, match=rf"is no model of faster-whisper: it has no {absent}\.$"):
+    with pytest.raises(NoEngine, match=re.escape(absent)):
         recognition.available("whisper", whisper_model=str(model))
-    with pytest.raises(NoEngine, match="set WHISPER_MODEL to the folder of one"):
+    with pytest.raises(NoEngine, match="WHISPER_MODEL"):
         recognition.available("whisper")
 
 

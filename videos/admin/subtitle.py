@@ -25,7 +25,7 @@ class SubtitleForm(forms.ModelForm):  # type: ignore[type-arg]
         try:
             return subtitling.rewritten(self.cleaned_data["webvtt"].encode())
         except UploadRefused as refusal:
-            raise ValidationError(str(refusal)) from refusal
+            raise ValidationError(str(refusal), code=refusal.code) from refusal
 
 
 @admin.register(Subtitle)

@@ -103,7 +103,7 @@ def _receive(admin: Any, request: HttpRequest) -> Video:
 def _channel(given: str) -> Channel:
     found = Channel.objects.filter(pk=int(given)).first() if given.isdecimal() and len(given) < 19 else None
     if found is None:
-        raise UploadRefused("Choose a channel for the video.")
+        raise UploadRefused("Choose a channel for the video.", code="no_channel")
     return found
 
 
@@ -115,6 +115,6 @@ def _blocks(request: HttpRequest, length: int) -> Iterator[bytes]:
             left -= len(block)
             yield block
     except UnreadablePostError as error:
-        raise UploadRefused("The upload was interrupted; send the file again.") from error
+        raise UploadRefused("The upload was interrupted; send the file again.", code="interrupted") from error
     if left:
-        raise UploadRefused("The upload was interrupted; send the file again.")
+        raise UploadRefused("The upload was interrupted; send the file again.", code="interrupted")

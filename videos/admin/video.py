@@ -179,18 +179,19 @@ def _act_on_all(model_admin: VideoAdmin, request: HttpRequest, queryset: Any, ve
         try:
             verb.do(video, order)
         except (VideosError, TransitionRefused) as refusal:
-            model_admin.message_user(request, str(refusal), messages.ERROR)
+            tag = video_page.refused_tag(refusal)
+            model_admin.message_user(request, str(refusal), messages.ERROR, extra_tags=tag)
         else:
             done[video.pk] = name
     log_rows(request, Video, list(done), verb.done, done)
     if done:
         count = "1 video was" if len(done) == 1 else f"{len(done):,} videos were"
-        model_admin.message_user(request, f"{count} {verb.done}.", messages.SUCCESS)
+        tag = f"done_{verb.name}"
+        model_admin.message_user(request, f"{count} {verb.done}.", messages.SUCCESS, extra_tags=tag)
     if left_alone:
         count = "1 video is" if left_alone == 1 else f"{left_alone:,} videos are"
-        model_admin.message_user(
-            request, f"{count} in no state to be {verb.done}; nothing was done there.", messages.WARNING
-        )
+        said = f"{count} in no state to be {verb.done}; nothing was done there."
+        model_admin.message_user(request, said, messages.WARNING, extra_tags="not_possible")
 
 
 def _ask(model_admin: VideoAdmin, request: HttpRequest, queryset: Any, verb: Verb) -> HttpResponse:

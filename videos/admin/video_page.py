@@ -176,7 +176,10 @@ def act(admin: Any, request: HttpRequest, *, video_id: str) -> HttpResponse:
     back = redirect(address_of(admin, video.pk))
     if request.POST.get("seen") != now.seen or not verb.is_possible(now):
         admin.message_user(
-            request, f"Nothing was done: “{video.title}” is in another state by now.", messages.WARNING
+            request,
+            f"Nothing was done: “{video.title}” is in another state by now.",
+            messages.WARNING,
+            extra_tags="not_possible",
         )
         return back
     order = Order(
@@ -187,16 +190,23 @@ def act(admin: Any, request: HttpRequest, *, video_id: str) -> HttpResponse:
     try:
         verb.do(video, order)
     except (VideosError, TransitionRefused) as refusal:
-        admin.message_user(request, str(refusal), messages.ERROR)
+        admin.message_user(request, str(refusal), messages.ERROR, extra_tags=refused_tag(refusal))
         return back
     which = f" ({', '.join(order.qualities)})" if order.qualities else ""
     log_rows(request, Video, [video_id], f"{verb.done}{which}", {video_id: video.title})
-    admin.message_user(request, f"“{video.title}” was {verb.done}{which}.", messages.SUCCESS)
+    said = f"“{video.title}” was {verb.done}{which}."
+    admin.message_user(request, said, messages.SUCCESS, extra_tags=f"done_{verb.name}")
     return back if verb is not PURGE else _to_list(admin)
 
 
+def refused_tag(refusal: VideosError | TransitionRefused) -> str:
+    """The code of a refusal, for the message that tells it."""
+    return refusal.code if isinstance(refusal, VideosError) else "not_possible"
+
+
 def _gone(admin: Any, request: HttpRequest) -> HttpResponse:
-    admin.message_user(request, "Nothing was done: there is no such video any more.", messages.WARNING)
+    said = "Nothing was done: there is no such video any more."
+    admin.message_user(request, said, messages.WARNING, extra_tags="not_found")
     return _to_list(admin)
 
 
@@ -249,12 +259,12 @@ def subtitles(admin: Any, request: HttpRequest, *, video_id: str) -> HttpRespons
 def _store_subtitles(admin: Any, request: HttpRequest, video: Video) -> None:
     file = request.FILES.get("file")
     if file is None:
-        admin.message_user(request, "Choose a file with subtitles (SRT or WebVTT).", messages.ERROR)
+        said = "Choose a file with subtitles (SRT or WebVTT)."
+        admin.message_user(request, said, messages.ERROR, extra_tags="no_file")
         return
     if (file.size or 0) > SUBTITLES_MOST_BYTES:
-        admin.message_user(
-            request, f"Subtitles may have {SUBTITLES_MOST_BYTES:,} bytes at most.", messages.ERROR
-        )
+        said = f"Subtitles may have {SUBTITLES_MOST_BYTES:,} bytes at most."
+        admin.message_user(request, said, messages.ERROR, extra_tags="subtitles_too_large")
         return
     language = request.POST.get("language", "").strip()
     try:
@@ -265,16 +275,19 @@ def _store_subtitles(admin: Any, request: HttpRequest, video: Video) -> None:
             label=request.POST.get("label", "").replace("\0", "").strip(),
         )
     except VideosError as refusal:
-        admin.message_user(request, str(refusal), messages.ERROR)
+        admin.message_user(request, str(refusal), messages.ERROR, extra_tags=refusal.code)
         return
     log_rows(request, Video, [video.pk], f"subtitles stored: {stored.language}", {video.pk: video.title})
-    admin.message_user(request, f"The subtitles in {stored.language} are stored.", messages.SUCCESS)
+    said = f"The subtitles in {stored.language} are stored."
+    admin.message_user(request, said, messages.SUCCESS, extra_tags="subtitles_stored")
 
 
 def _remove_subtitles(admin: Any, request: HttpRequest, video: Video, language: str) -> None:
     count, _ = video.subtitles.filter(language=language.replace("\0", "")).delete()
     if not count:
-        admin.message_user(request, "Nothing was done: there are no such subtitles.", messages.WARNING)
+        said = "Nothing was done: there are no such subtitles."
+        admin.message_user(request, said, messages.WARNING, extra_tags="not_found")
         return
     log_rows(request, Video, [video.pk], f"subtitles removed: {language}", {video.pk: video.title})
-    admin.message_user(request, f"The subtitles in {language} are removed.", messages.SUCCESS)
+    said = f"The subtitles in {language} are removed."
+    admin.message_user(request, said, messages.SUCCESS, extra_tags="subtitles_removed")

@@ -24,6 +24,12 @@ from videos.models import ResumableUpload, Transcode, TranscodeStatus, Video, Vi
 
 router = Router(tags=["health"])
 
+FOLDER_AWAY = "The folder of the videos does not answer."
+FOLDER_READ_ONLY = "The folder of the videos cannot be written to."
+LITTLE_ROOM = "There is too little room left for videos."
+STORAGE_AWAY = "The storage of the videos does not answer."
+DATABASE_AWAY = "The database does not answer."
+
 DAY = timedelta(days=1)
 REMEMBERED = 10.0
 """Seconds for which a process remembers whether the storage answers."""
@@ -62,12 +68,12 @@ def _storage(reasons: list[str]) -> Storage | None:
             place = place.parent
         writable = os.access(place, os.W_OK)
     except OSError:
-        reasons.append("The folder of the videos does not answer.")
+        reasons.append(FOLDER_AWAY)
         return None
     if not writable:
-        reasons.append("The folder of the videos cannot be written to.")
+        reasons.append(FOLDER_READ_ONLY)
     if free < conf.current().min_free_bytes:
-        reasons.append("There is too little room left for videos.")
+        reasons.append(LITTLE_ROOM)
     return Storage(free_bytes=free, total_bytes=total)
 
 
@@ -75,7 +81,7 @@ def _kept_elsewhere(reasons: list[str]) -> None:
     """Not more than once in a while: everybody may ask, and a bucket has its price."""
     kept = depot.current()
     if kept is not None and not _answers(kept, int(time.monotonic() / REMEMBERED)):
-        reasons.append("The storage of the videos does not answer.")
+        reasons.append(STORAGE_AWAY)
 
 
 @functools.lru_cache(maxsize=1)
@@ -101,7 +107,7 @@ def _processing(reasons: list[str]) -> Processing | None:
             failed_last_day=failed.count(),
         )
     except DatabaseError:
-        reasons.append("The database does not answer.")
+        reasons.append(DATABASE_AWAY)
         return None
 
 

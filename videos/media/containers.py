@@ -69,10 +69,14 @@ def sniff(path: Path) -> Container:
     with path.open("rb") as file:
         head = file.read(HEAD)
     if not head.strip(b"\x00"):
-        raise NotPlayable("The file is empty." if not head else "The file holds nothing but zeros.")
+        raise (
+            NotPlayable("The file holds nothing but zeros.", code="zeros")
+            if head
+            else NotPlayable("The file is empty.", code="empty")
+        )
     container = _container(head)
     if container is None:
-        raise NotPlayable(_what_it_is_instead(head))
+        raise _what_it_is_instead(head)
     return container
 
 
@@ -120,17 +124,22 @@ _IMAGES = (
 _SOUND = (b"ID3", b"fLaC", b"\xff\xfb", b"\xff\xf3", b"\xff\xf2", b"\xff\xf1", b"\xff\xf9", b"FORM", b"#!AMR")
 
 
-def _what_it_is_instead(head: bytes) -> str:
+def _what_it_is_instead(head: bytes) -> NotPlayable:
     if head[4:8] == b"ftyp" or head.startswith(_IMAGES) or (head[:4] == b"RIFF" and head[8:12] == b"WEBP"):
-        return "The file is an image, not a video."
+        return NotPlayable("The file is an image, not a video.", code="image")
     if head.startswith(_SOUND) or (head[:4] in (b"RIFF", b"RF64") and head[8:12] == b"WAVE"):
-        return "The file has sound but no picture."
+        return NotPlayable("The file has sound but no picture.", code="sound_only")
     text = head.lstrip(b"\xef\xbb\xbf \t\r\n").lower()
     if text.startswith((b"#extm3u", b"ffconcat", b"[playlist]")) or b"<mpd" in text or b"<smil" in text:
-        return "The file is a playlist: a list of other files. Upload the video itself."
+        return NotPlayable(
+            "The file is a playlist: a list of other files. Upload the video itself.", code="playlist"
+        )
     if _looks_like_text(head):
-        return "The file is text, not a video."
-    return "The file is of a kind we don't open. MP4, MOV, MKV, WebM, AVI, MPEG, WMV, FLV and Ogg video work."
+        return NotPlayable("The file is text, not a video.", code="text")
+    return NotPlayable(
+        "The file is of a kind we don't open. MP4, MOV, MKV, WebM, AVI, MPEG, WMV, FLV and Ogg video work.",
+        code="unknown_kind",
+    )
 
 
 def _looks_like_text(head: bytes) -> bool:

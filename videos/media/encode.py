@@ -157,7 +157,10 @@ def encode_audio(
 def _same_build(plan: EncodePlan, binary: Path) -> None:
     build = ffmpeg.build_id(binary)
     if plan.build != build:
-        raise ChunkRefused(f"the plan is for ffmpeg {plan.build}; here is {build}, which gives other bytes")
+        raise ChunkRefused(
+            f"the plan is for ffmpeg {plan.build}; here is {build}, which gives other bytes",
+            code="other_build",
+        )
 
 
 def _keep(folder: Path, into: Path, names: list[str]) -> tuple[Written, ...]:
@@ -165,7 +168,9 @@ def _keep(folder: Path, into: Path, names: list[str]) -> tuple[Written, ...]:
     for name in names:
         there = into / name / INIT
         if there.exists() and there.read_bytes() != (folder / name / INIT).read_bytes():
-            raise ChunkRefused(f"{name}/{INIT} differs from the one that other chunks of this plan have")
+            raise ChunkRefused(
+                f"{name}/{INIT} differs from the one that other chunks of this plan have", code="other_init"
+            )
     kept = []
     for name in names:
         (into / name).mkdir(exist_ok=True)

@@ -33,15 +33,19 @@ def examine(path: Path, *, limits: Limits = Limits(), memory: int = MEMORY) -> S
     try:
         path = path.resolve(strict=True)
     except OSError:
-        raise NotPlayable("The file is not there.") from None
+        raise NotPlayable("The file is not there.", code="missing") from None
     within = Bounds(memory=memory, seconds=max(0, limits.scan_seconds) + SLACK, read=[path])
     try:
         said = contained.call(answer, str(path), json.dumps(dataclasses.asdict(limits)), within=within)
     except Broken as broken:
         logger.warning("looking at %s %s", path.name, broken)
-        raise LookFailed(FORBIDDEN if broken.is_forbidden else TOO_MUCH) from None
+        raise (
+            LookFailed(FORBIDDEN, code="look_forbidden")
+            if broken.is_forbidden
+            else LookFailed(TOO_MUCH, code="too_much")
+        ) from None
     if "refused" in said:
-        raise NotPlayable(said["refused"])
+        raise NotPlayable(said["refused"], code=said["code"])
     return serial.from_json(SourceInfo, said["found"])
 
 
@@ -52,6 +56,6 @@ def answer(path: str, asked: str) -> dict[str, Any]:
     try:
         return {"found": serial.to_json(probe(Path(path), limits=Limits(**json.loads(asked))))}
     except NotPlayable as refusal:
-        return {"refused": refusal.reason}
+        return {"refused": refusal.reason, "code": refusal.code}
     except MemoryError:
-        return {"refused": TOO_MUCH}
+        return {"refused": TOO_MUCH, "code": "too_much"}

@@ -234,11 +234,13 @@ class _Watcher:
             raise FfmpegTimedOut(
                 f"ffmpeg took longer than {self.limits.wall_clock:g} s and was killed.",
                 stderr=self.last_lines(),
+                code="took_too_long",
             )
         if now - self.moved > self.limits.no_progress and not self.reads_or_writes():
             raise FfmpegTimedOut(
                 f"ffmpeg made no progress for {self.limits.no_progress:g} s and was killed.",
                 stderr=self.last_lines(),
+                code="no_progress",
             )
 
     def reads_or_writes(self) -> bool:

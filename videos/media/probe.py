@@ -47,16 +47,18 @@ PACKETS_TRIED = 600
 def probe(path: Path, *, limits: Limits = Limits()) -> SourceInfo:  # noqa: B008 (frozen)
     """What the file is; raises NotPlayable when it is nothing we can publish."""
     if not path.is_file():
-        raise NotPlayable("The file is not there.")
+        raise NotPlayable("The file is not there.", code="missing")
     container = containers.sniff(path)
     if container is containers.MOV and is_encrypted(path):
-        raise NotPlayable("The file is encrypted. Upload it without copy protection.")
+        raise NotPlayable("The file is encrypted. Upload it without copy protection.", code="encrypted")
     try:
         with _open(path, container, limits) as source:
             return _Prober(path, container, source, limits).run()
     except (av.error.FFmpegError, OSError, ValueError) as error:
         logger.info("cannot open %s: %s", path.name, error)
-        raise NotPlayable("The file is damaged or incomplete: it cannot be opened.") from error
+        raise NotPlayable(
+            "The file is damaged or incomplete: it cannot be opened.", code="damaged"
+        ) from error
 
 
 def _open(path: Path, container: Container, limits: Limits) -> Any:
@@ -87,7 +89,7 @@ class _Prober:
 
     def run(self) -> SourceInfo:
         if len(self.source.streams) > self.limits.streams:
-            raise NotPlayable(f"The file has more than {self.limits.streams} tracks.")
+            raise NotPlayable(f"The file has more than {self.limits.streams} tracks.", code="too_many_tracks")
         self.sound_streams = [stream for stream in self.source.streams.audio if self.usable_sound(stream)]
         stream = self.picture_stream()
         self.refuse_sizes(stream.codec_context.width, stream.codec_context.height)
@@ -108,16 +110,17 @@ class _Prober:
     def picture_stream(self) -> Any:
         streams = [s for s in self.source.streams.video if not s.disposition & Disposition.attached_pic]
         if not streams:
-            raise NotPlayable(
-                "The file has sound but no picture."
+            raise (
+                NotPlayable("The file has sound but no picture.", code="sound_only")
                 if self.source.streams.audio
-                else "The file has no picture."
+                else NotPlayable("The file has no picture.", code="no_video")
             )
         known = [s for s in streams if s.codec_context and s.codec_context.name in containers.VIDEO_CODECS]
         if not known:
             codec = streams[0].codec_context
             raise NotPlayable(
-                f"The picture is in a format we don't decode ({codec.name if codec else 'unknown'})."
+                f"The picture is in a format we don't decode ({codec.name if codec else 'unknown'}).",
+                code="unknown_codec",
             )
         return max(
             known,
@@ -130,9 +133,9 @@ class _Prober:
 
     def refuse_sizes(self, width: int, height: int) -> None:
         if width <= 0 or height <= 0:  # also what ffmpeg makes of sizes that no memory could hold
-            raise NotPlayable("The picture has no size, or an absurd one.")
+            raise NotPlayable("The picture has no size, or an absurd one.", code="absurd_size")
         if width * height > self.limits.pixels or max(width, height) > self.limits.side:
-            raise NotPlayable(f"The picture is too large: {width}×{height}.")
+            raise NotPlayable(f"The picture is too large: {width}×{height}.", code="picture_too_large")
 
     def first_pictures(self, stream: Any) -> list[Any]:
         frames: list[Any] = []
@@ -145,7 +148,9 @@ class _Prober:
             if len(frames) >= PICTURES_LOOKED_AT:
                 break
         if not frames:
-            raise NotPlayable("No picture in the file can be decoded; it is damaged or encrypted.")
+            raise NotPlayable(
+                "No picture in the file can be decoded; it is damaged or encrypted.", code="undecodable"
+            )
         return frames
 
     def packets(self, stream: Any, *, at_most: int) -> Iterator[Any]:
@@ -224,17 +229,17 @@ class _Prober:
             if packet.is_keyframe:
                 keyframes.append(at)
             if time.monotonic() > deadline:
-                raise NotPlayable("The file takes too long to read.")
+                raise NotPlayable("The file takes too long to read.", code="slow_to_read")
         if not shown or shown[0] > first_shown:
             shown.insert(0, first_shown)
         return _Times(shown=array("q", sorted(set(shown))), keyframes=array("q", sorted(keyframes)), end=end)
 
     def refuse_durations(self, duration: Fraction) -> None:
         if duration < SHORTEST:
-            raise NotPlayable("The video has no duration.")
+            raise NotPlayable("The video has no duration.", code="no_duration")
         if duration > self.limits.duration:
             hours = float(duration) / 3600
-            raise NotPlayable(f"The video is too long: {hours:.1f} hours.")
+            raise NotPlayable(f"The video is too long: {hours:.1f} hours.", code="too_long")
 
     def warn_if_short(self, end: Fraction) -> None:
         tolerance = max(Fraction(1), end / 50)

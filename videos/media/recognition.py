@@ -55,6 +55,8 @@ class Recogniser(Protocol):
 class NoEngine(MediaError):
     """The engine that was asked for cannot be used here. The text says what is missing."""
 
+    code = "no_engine"
+
 
 def available(choice: str = "auto", *, whisper_model: str = "") -> Recogniser | None:
     """The engine to use: "auto" takes the best that is installed, if any; None for "off".

@@ -62,7 +62,9 @@ def make(plan: EncodePlan, folder: Path, *, stop: Callable[[], bool] | None = No
             try:
                 jpeg.check(made / name, width=width, height=height)
             except (jpeg.NotAJpeg, OSError) as problem:
-                raise MediaError(f"{name} was not made as it should be: {problem}.") from None
+                raise MediaError(
+                    f"{name} was not made as it should be: {problem}.", code="bad_picture"
+                ) from None
             (made / name).replace(folder / name)
     return gather(plan, folder)
 
@@ -74,17 +76,17 @@ def _draw_apart(plan: EncodePlan, folder: Path, made: Path, stop: Callable[[], b
             answer, json.dumps(plan.to_json()), str(folder), str(made), within=within, stop=stop
         )
     except Broken as broken:
-        raise MediaError(f"Making the pictures {broken}") from None
+        raise MediaError(f"Making the pictures {broken}", code="drawing_failed") from None
     if problem:
-        raise MediaError(problem)
+        raise MediaError(problem["text"], code=problem["code"])
 
 
-def answer(plan: str, folder: str, made: str) -> str | None:
+def answer(plan: str, folder: str, made: str) -> dict[str, str] | None:
     """Called in the child: why it could not be done."""
     try:
         draw(EncodePlan.from_json(json.loads(plan)), Path(folder), Path(made))
     except MediaError as problem:
-        return str(problem)
+        return {"text": str(problem), "code": problem.code}
     return None
 
 
@@ -196,7 +198,9 @@ def _interest(picture: Any) -> float:
 def _keyframe(folder: Path, segment: int) -> Any:
     for frame in _frames(folder, segment):
         return frame
-    raise MediaError(f"{folder.name}/{segment_name(segment)} has no picture that can be decoded.")
+    raise MediaError(
+        f"{folder.name}/{segment_name(segment)} has no picture that can be decoded.", code="undecodable"
+    )
 
 
 def _some_frames(folder: Path, segment: int) -> list[Any]:
@@ -211,7 +215,9 @@ def _frames(folder: Path, segment: int) -> Iterator[Any]:
         with av.open(io.BytesIO(data), mode="r", format="mov") as container:
             yield from container.decode(video=0)
     except av.FFmpegError as error:
-        raise MediaError(f"{folder.name}/{segment_name(segment)} cannot be decoded: {error}") from error
+        raise MediaError(
+            f"{folder.name}/{segment_name(segment)} cannot be decoded: {error}", code="undecodable"
+        ) from error
 
 
 def _tile_size(rendition: RenditionPlan) -> tuple[int, int]:

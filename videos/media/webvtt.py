@@ -24,6 +24,8 @@ WITH_ANNOTATION = {"v", "lang"}
 class BadSubtitles(MediaError):
     """The file holds no captions that we can read. The text is for the person who uploaded it."""
 
+    code = "bad_subtitles"
+
 
 @dataclass(frozen=True, kw_only=True)
 class Cue:
@@ -38,11 +40,13 @@ class Cue:
 def read_captions(data: bytes) -> list[Cue]:
     """The cues of an SRT or WebVTT file, safe and in order; raises BadSubtitles."""
     if len(data) > MOST_BYTES:
-        raise BadSubtitles(f"The file is too large for subtitles: {len(data) / 1e6:.0f} MB.")
+        raise BadSubtitles(
+            f"The file is too large for subtitles: {len(data) / 1e6:.0f} MB.", code="subtitles_too_large"
+        )
     text = _decode(data).replace("\r\n", "\n").replace("\r", "\n").replace("\x00", "\ufffd")
     cues = list(_cues(text))
     if not cues:
-        raise BadSubtitles("The file holds no subtitles: SRT and WebVTT files work.")
+        raise BadSubtitles("The file holds no subtitles: SRT and WebVTT files work.", code="no_subtitles")
     return sorted(cues, key=lambda cue: (cue.start, cue.end))
 
 
@@ -114,7 +118,9 @@ def _cues(text: str) -> Iterator[Cue]:
         if cue is not None:
             count += 1
             if count > MOST_CUES:
-                raise BadSubtitles(f"The file has more than {MOST_CUES} subtitles.")
+                raise BadSubtitles(
+                    f"The file has more than {MOST_CUES} subtitles.", code="too_many_subtitles"
+                )
             yield cue
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -62,6 +63,12 @@ def send(client: Client, path: Path, **query: Any) -> Any:
     return client.post(
         f"{LIST}upload/", path.read_bytes(), content_type="application/octet-stream", query_params=query
     )
+
+
+def told(page: str) -> list[str]:
+    """The messages at the top of a page, by code and level: ["done_retry success"]."""
+    messages = re.search(r'<ul class="messagelist">.*?</ul>', page, re.DOTALL)
+    return re.findall(r'<li class="([^"]*)"', messages[0]) if messages else []
 
 
 def page_of(client: Client, video: Video) -> str:

@@ -97,7 +97,7 @@ def test_why_a_video_failed_is_told_to_those_who_run_the_site_alone(
     assert Client().get("/v/failed/status").json()["error"] == ""
     assert "cancelled" not in Client().get("/v/failed/").content.decode()
     stream = Client().get("/v/failed/events", headers={"Accept": "application/json"}).content.decode()
-    assert "could not be prepared" in stream
+    assert 'data-state=\\"failed\\"' in stream
     assert "cancelled" not in stream
 
 

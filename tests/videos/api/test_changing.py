@@ -31,7 +31,7 @@ def test_what_may_change_is_changed_and_the_rest_stays(video: Video, admin_clien
         "bob",
     )
     assert shown["slug"] == "film"
-    assert LogEntry.objects.get().change_message == "changed channel, owner, title, visibility"
+    assert "channel, owner, title, visibility" in LogEntry.objects.get().change_message
     assert send(admin_client, "PATCH", at, {"title": "New title"}).status_code == 200
     assert send(admin_client, "PATCH", at, {}).status_code == 200
     assert LogEntry.objects.count() == 1

@@ -13,6 +13,7 @@ from tests.support.pages.video_admin import failed as failed
 from tests.support.pages.videos_api_client import ROW, VIDEOS, refused
 from tests.support.pages.videos_api_client import _small_disk as _small_disk
 from tests.support.videos.video_site import client_of
+from videos.api import health
 from videos.models import Video
 
 pytestmark = pytest.mark.django_db
@@ -33,7 +34,7 @@ def test_health_has_reasons_for_all_and_numbers_for_staff(
     assert client_of("add_video").get("/api/health").json()["processing"] is None
     settings.VIDEOS = {**settings.VIDEOS, "MIN_FREE_BYTES": 10**18}
     full = Client().get("/api/health")
-    assert (full.status_code, full.json()["reasons"]) == (503, ["There is too little room left for videos."])
+    assert (full.status_code, full.json()["reasons"]) == (503, [health.LITTLE_ROOM])
 
 
 def test_health_without_a_database_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -42,7 +43,7 @@ def test_health_without_a_database_says_so(monkeypatch: pytest.MonkeyPatch) -> N
 
     monkeypatch.setattr("videos.api.health.Transcode.objects.active", gone)
     answer = Client().get("/api/health")
-    assert (answer.status_code, answer.json()["reasons"]) == (503, ["The database does not answer."])
+    assert (answer.status_code, answer.json()["reasons"]) == (503, [health.DATABASE_AWAY])
 
 
 def test_a_database_that_is_gone_is_told_without_its_secrets(

@@ -109,7 +109,7 @@ def test_a_file_that_is_too_large_or_has_no_room(
     admin_client: Client, settings: Settings, videos_root: Path
 ) -> None:
     settings.VIDEOS = {**settings.VIDEOS, "UPLOAD_MAX_BYTES": 100}
-    assert refused(upload(admin_client), 413, "too_large", "file", "100 bytes")
+    assert refused(upload(admin_client), 413, "too_large", "file", "100")
     settings.VIDEOS = {**settings.VIDEOS, "UPLOAD_MAX_BYTES": 10**9, "MIN_FREE_BYTES": 10**18}
     assert refused(upload(admin_client), 507, "no_room")
     assert files_in(videos_root) == {}

@@ -18,6 +18,7 @@ from tests.support.pages.videos_api_client import _small_disk as _small_disk
 from tests.support.videos.video_site import accept, current, two_qualities
 from videos import intervening
 from videos.models import QualityStatus, Transcode, TranscodeStatus, Video
+from videos.verbs import DELETE, RESTORE, RETRANSCODE, RETRY
 
 pytestmark = pytest.mark.django_db
 
@@ -41,10 +42,10 @@ def test_every_verb_does_what_it_says_and_is_in_the_log(video: Video, admin_clie
     assert send(admin_client, "POST", f"{at}/restore").json()["deleted_at"] is None
     said = LogEntry.objects.order_by("pk").values_list("change_message", "object_repr")
     assert [message for message, _ in said] == [
-        "put in line to be transcoded anew (360p)",
-        "retried",
-        "moved to the bin",
-        "restored",
+        f"{RETRANSCODE.done} (360p)",
+        RETRY.done,
+        DELETE.done,
+        RESTORE.done,
     ]
     assert {name for _, name in said} == {EVIL}
 

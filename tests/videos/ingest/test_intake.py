@@ -1,7 +1,6 @@
 """Uploads: what becomes a video, what is refused, and what is there already."""
 
 import os
-import re
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -11,6 +10,7 @@ from pytest_django import Settings
 
 from jobs.models import Job, Workflow
 from tests.support.queue.actors import race
+from tests.support.videos.codes import coded
 from tests.support.videos.hostile_files import (
     CONCAT,
     DASH,
@@ -51,22 +51,22 @@ def test_an_upload_is_a_video_with_a_generation_and_its_first_job(videos_root: P
 
 
 @pytest.mark.parametrize(
-    ("name", "content", "reason"),
+    ("name", "content", "code"),
     [
-        ("empty.mp4", b"", "The file is empty."),
-        ("text.mp4", b"Hello, I am a film.", "The file is text, not a video."),
-        ("list.mp4", b"#EXTM3U\n#EXTINF:1,\n/etc/passwd\n", "The file is a playlist"),
-        ("concat.mp4", b"ffconcat version 1.0\nfile /etc/passwd\n", "The file is a playlist"),
-        ("picture.mp4", b"\x89PNG\r\n\x1a\n" + bytes(100), "The file is an image"),
-        ("broken.mp4", b"\x00\x00\x00\x18ftypmp42" + bytes(200), "The file is damaged"),
+        ("empty.mp4", b"", "empty"),
+        ("text.mp4", b"Hello, I am a film.", "text"),
+        ("list.mp4", b"#EXTM3U\n#EXTINF:1,\n/etc/passwd\n", "playlist"),
+        ("concat.mp4", b"ffconcat version 1.0\nfile /etc/passwd\n", "playlist"),
+        ("picture.mp4", b"\x89PNG\r\n\x1a\n" + bytes(100), "image"),
+        ("broken.mp4", b"\x00\x00\x00\x18ftypmp42" + bytes(200), "damaged"),
     ],
 )
 def test_what_is_no_video_is_refused_and_leaves_nothing(
-    videos_root: Path, tmp_path: Path, name: str, content: bytes, reason: str
+    videos_root: Path, tmp_path: Path, name: str, content: bytes, code: str
 ) -> None:
     path = tmp_path / name
     path.write_bytes(content)
-    with pytest.raises(UploadRefused, match=reason):
+    with pytest.raises(UploadRefused, check=coded(code)):
         accept(path)
     assert nothing_is_left(videos_root)
 
@@ -81,26 +81,26 @@ def test_a_list_of_other_files_is_refused_and_none_of_them_is_opened(
     path.write_text(text.format(canary=canary))
     blocks = [path.read_bytes()]
     stream = partial(intake.accept_stream, blocks, name="film.mp4", channel=channel())
-    with nobody_opens(canary), pytest.raises(UploadRefused, match=r"^The file is (a playlist|text)"):
+    with nobody_opens(canary), pytest.raises(UploadRefused, check=coded("playlist", "text")):
         stream() if streamed else accept(path)
     assert nothing_is_left(videos_root)
 
 
 @pytest.mark.parametrize(
-    ("make", "reason"),
+    ("make", "code"),
     [
-        (giant, "The picture has no size, or an absurd one."),
-        (partial(giant, side=16_000), "The picture is too large: 16000×16000."),
-        (magicyuv, "The picture is in a format we don't decode (magicyuv)."),
-        (encrypted, "The file is encrypted. Upload it without copy protection."),
-        (partial(endless, seconds_each=3600), "The video is too long: 25.0 hours."),
-        (partial(endless, pictures=150_000_000), "The picture has no size, or an absurd one."),
+        (giant, "absurd_size"),
+        (partial(giant, side=16_000), "picture_too_large"),
+        (magicyuv, "unknown_codec"),
+        (encrypted, "encrypted"),
+        (partial(endless, seconds_each=3600), "too_long"),
+        (partial(endless, pictures=150_000_000), "absurd_size"),
     ],
 )
 def test_a_file_made_to_do_harm_is_refused_and_leaves_nothing(
-    videos_root: Path, tmp_path: Path, make: Callable[[Path], Path], reason: str
+    videos_root: Path, tmp_path: Path, make: Callable[[Path], Path], code: str
 ) -> None:
-    with pytest.raises(UploadRefused, match=f"^{re.escape(reason)}$"):
+    with pytest.raises(UploadRefused, check=coded(code)):
         accept(make(tmp_path / "film.mp4"))
     assert nothing_is_left(videos_root)
 
@@ -110,7 +110,7 @@ def test_a_pipe_and_a_device_are_refused_at_once(videos_root: Path, tmp_path: Pa
     pipe = tmp_path / "film.mp4"
     os.mkfifo(pipe)
     for path in (pipe, Path("/dev/zero")):
-        with pytest.raises(UploadRefused, match="is not a file"):
+        with pytest.raises(UploadRefused, check=coded("not_a_file")):
             accept(path)
     assert nothing_is_left(videos_root)
 
@@ -125,46 +125,46 @@ def test_a_file_that_is_still_being_written_is_refused(
         with path.open("ab") as file:
             file.write(block)  # for each that is read another one comes: there is no end
         break
-    with pytest.raises(UploadRefused, match=r"^The file changed while it was read; add it again"):
+    with pytest.raises(UploadRefused, check=coded("still_written")):
         list(blocks)
 
 
 def test_a_file_above_the_limit_is_refused_and_leaves_nothing(videos_root: Path, settings: Settings) -> None:
     settings.VIDEOS = {**settings.VIDEOS, "UPLOAD_MAX_BYTES": 1000}
-    with pytest.raises(UploadRefused, match="larger than 1,000 bytes"):
+    with pytest.raises(UploadRefused, match="1,000", check=coded("too_large")):
         accept(clip())
-    with pytest.raises(UploadRefused, match="larger than 1,000 bytes"):
+    with pytest.raises(UploadRefused, match="1,000", check=coded("too_large")):
         intake.accept_stream(iter([bytes(600)] * 2), name="stream.mp4", channel=channel())
     assert nothing_is_left(videos_root)
 
 
 def test_a_video_above_the_limits_is_refused(videos_root: Path, settings: Settings) -> None:
     settings.VIDEOS = {**settings.VIDEOS, "MAX_DURATION": "1s"}
-    with pytest.raises(UploadRefused, match="too long"):
+    with pytest.raises(UploadRefused, check=coded("too_long")):
         accept(clip())
     settings.VIDEOS = {**settings.VIDEOS, "MAX_DURATION": "1h", "MAX_PIXELS": 1000}
-    with pytest.raises(UploadRefused, match="too large"):
+    with pytest.raises(UploadRefused, check=coded("picture_too_large")):
         accept(clip())
     assert nothing_is_left(videos_root)
 
 
 @pytest.mark.parametrize(
-    ("wanted", "reason"),
+    ("wanted", "code"),
     [
-        ({"slug": "no spaces"}, "cannot be part of an address"),
-        ({"visibility": "secret"}, "visibility is one of"),
-        ({"qualities": ["8000p"]}, "There is no quality '8000p'"),
+        ({"slug": "no spaces"}, "bad_slug"),
+        ({"visibility": "secret"}, "bad_visibility"),
+        ({"qualities": ["8000p"]}, "unknown_quality"),
     ],
 )
-def test_what_makes_no_sense_is_refused(videos_root: Path, wanted: dict[str, object], reason: str) -> None:
-    with pytest.raises(UploadRefused, match=reason):
+def test_what_makes_no_sense_is_refused(videos_root: Path, wanted: dict[str, object], code: str) -> None:
+    with pytest.raises(UploadRefused, check=coded(code)):
         accept(clip(), **wanted)
     assert nothing_is_left(videos_root)
 
 
 def test_a_missing_file_and_a_folder_are_refused(videos_root: Path, tmp_path: Path) -> None:
     for path in (tmp_path / "nowhere.mp4", tmp_path):
-        with pytest.raises(UploadRefused, match=r"cannot be read|is not a file"):
+        with pytest.raises(UploadRefused, check=coded("unreadable", "not_a_file")):
             accept(path)
     assert nothing_is_left(videos_root)
 
@@ -217,7 +217,7 @@ def test_a_deleted_video_keeps_its_address(videos_root: Path) -> None:
     from videos import intervening
 
     intervening.delete(accept(clip(), slug="film"))
-    with pytest.raises(UploadRefused, match="restore or purge"):
+    with pytest.raises(UploadRefused, check=coded("video_deleted")):
         accept(clip(), slug="film")
 
 

@@ -1,5 +1,8 @@
 """Subtitle files beside a video: found by their names, or named; made safe, and published with it."""
 
+import errno
+import os
+import re
 from pathlib import Path
 
 import pytest
@@ -7,6 +10,7 @@ import pytest
 from jobs.models import Job
 from jobs.testing import run_due_jobs
 from tests.support.queue.commands import help_of, manage
+from tests.support.videos.codes import coded
 from tests.support.videos.video_site import accept, check_published, clip, current, files_in
 from videos import sidecars, storage
 from videos.exceptions import UploadRefused
@@ -64,7 +68,7 @@ def test_addvideo_takes_what_lies_beside_the_film_and_publishes_it(film: Path) -
     write(film.with_name("film.de.srt"), "Grüße", "cp1252")
     done = manage("addvideo", str(film))
     assert (done.code, done.err) == (0, "")
-    assert "film.mp4: added with subtitles (de, en), http://" in done.out
+    assert re.search(r"film\.mp4: .*\(de, en\), http://", done.out)
     video = Video.objects.get()
     assert set(video.subtitles.values_list("source", flat=True)) == {SubtitleSource.UPLOADED}
     run_due_jobs()
@@ -88,7 +92,7 @@ def test_a_bad_file_beside_the_film_is_named_and_left_out(film: Path) -> None:
     write(film.with_name("film.de.srt"))
     done = manage("addvideo", str(film))
     assert done.code == 0
-    assert "subtitles are left out: film.en.srt: The file holds no subtitles" in done.err
+    assert "film.en.srt: " in done.err
     assert Subtitle.objects.get().language == "de"
 
 
@@ -98,17 +102,19 @@ def test_a_bad_file_that_was_named_refuses_the_upload(film: Path, videos_root: P
     huge = film.with_name("huge.srt")
     with huge.open("wb") as file:
         file.truncate(1 << 40)
-    for given, reason in (
-        ([f"{bad}:en"], "bad.srt: The file holds no subtitles"),
-        ([f"{huge}:en"], "huge.srt: The file is too large for subtitles"),
-        ([f"{film.parent}:en"], "cannot be read: Is a directory"),
-        ([f"{film.parent}/none.srt:en"], "cannot be read: No such file or directory"),
-        ([f"{good}:en", f"{good}:EN"], "Two subtitle files are in 'EN'"),
+    for given, code, told in (
+        ([f"{bad}:en"], "no_subtitles", "bad.srt: "),
+        ([f"{huge}:en"], "subtitles_too_large", "huge.srt: "),
+        ([f"{film.parent}:en"], "unreadable", os.strerror(errno.EISDIR)),
+        ([f"{film.parent}/none.srt:en"], "unreadable", os.strerror(errno.ENOENT)),
+        ([f"{good}:en", f"{good}:EN"], "language_twice", "'EN'"),
     ):
+        with pytest.raises(UploadRefused, check=coded(code)):
+            accept(film, captions=[sidecars.named(name).read() for name in given])
         arguments = [word for name in given for word in ("--subtitles", name)]
         done = manage("addvideo", str(film), *arguments)
         assert done.code == 1
-        assert reason in done.err
+        assert told in done.err
     assert not Video.objects.exists()
     assert files_in(videos_root) == {}
 
@@ -126,7 +132,8 @@ def test_a_video_that_is_there_keeps_its_own_subtitles(film: Path) -> None:
     write(film.with_name("film.en.srt"), "First")
     manage("addvideo", str(film))
     write(film.with_name("film.en.srt"), "Second")
-    assert "is there already" in manage("addvideo", str(film)).out
+    assert manage("addvideo", str(film)).code == 0
+    assert Video.objects.count() == 1
     assert "First" in Subtitle.objects.get().webvtt
 
 
@@ -155,7 +162,7 @@ def test_only_a_single_file_has_named_subtitles(film: Path) -> None:
     other.write_bytes(film.read_bytes())
     done = manage("addvideo", str(film), str(other), "--subtitles", "a.srt:en")
     assert done.code == 2
-    with pytest.raises(UploadRefused, match="is no language"):
+    with pytest.raises(UploadRefused, check=coded("bad_language")):
         Captions.of(SRT.format("Hi").encode(), language="../en")
 
 

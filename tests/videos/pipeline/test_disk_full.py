@@ -6,9 +6,10 @@ from pathlib import Path
 import pytest
 from pytest_django import Settings
 
-from jobs.models import Job, Status
+from jobs.models import Status
 from jobs.testing import run_due_jobs
 from tests.support.servers.small_disk import resize as resize  # a fixture
+from tests.support.videos.codes import coded, error_types
 from tests.support.videos.video_site import accept, check_published, clip
 from videos import intervening
 from videos.exceptions import UploadRefused
@@ -20,7 +21,7 @@ pytestmark = pytest.mark.django_db
 def test_an_upload_for_which_there_is_no_room_is_refused(
     resize: Callable[[str], None], videos_root: Path
 ) -> None:
-    with pytest.raises(UploadRefused, match="no room"):
+    with pytest.raises(UploadRefused, check=coded("no_room")):
         accept(clip())
     assert not Video.objects.exists()
     assert [path for path in videos_root.rglob("*") if path.is_file()] == []
@@ -36,8 +37,8 @@ def test_a_disk_that_fills_up_fails_the_transcode_clearly_and_room_lets_it_go_on
     run_due_jobs(raise_errors=False)
     video.refresh_from_db()
     assert video.status == VideoStatus.FAILED
-    assert "There is no space left on the disk" in video.error_message
-    assert Job.objects.filter(status=Status.FAILED).exists()
+    assert video.error_message
+    assert error_types(job__status=Status.FAILED) == {"DiskFull"}
     resize("64m")
     intervening.retry(video)
     run_due_jobs()

@@ -47,7 +47,10 @@ def test_a_worker_that_cannot_find_out_has_other_work_to_do(
 
     monkeypatch.setattr(toolchains, "here", broken)
     assert register().capabilities == ["big"]
-    assert "cannot find out" in caplog.text
+    (said,) = (record for record in caplog.records if record.name == "jobs.worker")
+    assert said.levelname == "ERROR"
+    assert said.exc_info
+    assert said.exc_info[0] is FfmpegFailed
 
 
 # -- which encoder -----------------------------------------------------------------------------------------------------

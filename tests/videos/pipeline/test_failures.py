@@ -10,6 +10,7 @@ from pytest_django import Settings
 
 from jobs.models import Job, Status
 from jobs.testing import run_due_jobs
+from tests.support.videos.codes import coded, error_types
 from tests.support.videos.video_failures import _quick_retries as _quick_retries
 from tests.support.videos.video_failures import break_stage as break_stage
 from tests.support.videos.video_failures import encoded as encoded
@@ -26,6 +27,7 @@ from tests.support.videos.video_site import (
 from videos import intervening, manifests, pipeline, storage
 from videos.exceptions import ActionRefused
 from videos.media import contained, encode
+from videos.media.examine import TOO_MUCH
 from videos.models import TranscodeStatus, Video, VideoStatus
 
 pytestmark = pytest.mark.django_db
@@ -41,8 +43,9 @@ def test_a_source_that_is_gone_is_a_clear_failure_and_its_return_lets_a_retry_go
     run_all()
     video.refresh_from_db()
     assert video.status == VideoStatus.FAILED
-    assert "The source is gone" in video.error_message
-    with pytest.raises(ActionRefused, match="is gone"):
+    assert error_types() == {"SourceGone"}
+    assert str(source) in video.error_message
+    with pytest.raises(ActionRefused, check=coded("source_gone")):
         intervening.retry(video)
     kept.rename(source)
     finished = list(encoded)
@@ -61,13 +64,14 @@ def test_a_process_that_dies_looking_at_the_source_harms_nobody_and_is_tried_aga
         hostile.setattr(contained, "CHILD", "import os, signal; os.kill(os.getpid(), signal.SIGSEGV)")
         (run,) = run_due_jobs(raise_errors=False, limit=1)
         assert (run.type, run.status) == ("videos.probe", Status.WAITING)
-        assert "it is damaged, or made to do harm" in run.error
+        assert error_types(job=run.id) == {"LookFailed"}
         for _ in range(2):
             Job.objects.filter(pk=run.id).update(run_at="2020-01-01T00:00:00Z")
             run_due_jobs(raise_errors=False, limit=1)
     video.refresh_from_db()
     assert video.status == VideoStatus.FAILED
-    assert "it is damaged, or made to do harm" in video.error_message
+    assert error_types() == {"LookFailed"}
+    assert video.error_message == TOO_MUCH
     intervening.retry(video)
     run_all()
     check_published(video)
@@ -82,7 +86,7 @@ def test_a_full_disk_is_a_clear_failure(videos_root: Path, monkeypatch: pytest.M
     run_due_jobs(raise_errors=False, limit=2)
     job = Job.objects.get(type="videos.encode", attempt_number=1)
     assert job.status == Status.WAITING, "it is tried again: somebody may have made room"
-    assert "There is no space left on the disk" in job.last_error
+    assert error_types(job=job.pk) == {"DiskFull"}
     video.refresh_from_db()
     assert video.status == VideoStatus.PENDING
 

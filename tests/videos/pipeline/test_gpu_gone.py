@@ -44,7 +44,7 @@ def test_chunks_for_a_gpu_that_is_gone_are_started_over_with_libx264(gpu: Settin
     look(transcode)
     transcode.refresh_from_db()
     assert transcode.status == TranscodeStatus.CANCELLED
-    assert "started over with libx264" in transcode.error
+    assert "libx264" in transcode.error
     video = transcode.video
     assert video.status == VideoStatus.PENDING
     run_due_jobs()

@@ -7,7 +7,6 @@ import pytest
 from pytest_django import Settings
 
 from jobs import lifecycle
-from jobs.exceptions import TransitionRefused
 from jobs.models import Job, Status
 from jobs.reconcile import reconcile
 from jobs.testing import run_due_jobs
@@ -25,7 +24,7 @@ from tests.support.videos.video_site import (
     two_qualities,
 )
 from videos import intervening, storage
-from videos.exceptions import AlreadyTranscoding
+from videos.exceptions import AlreadyTranscoding, VideoDeleted
 from videos.models import Transcode, TranscodeStatus, Video, VideoStatus
 
 pytestmark = pytest.mark.django_db
@@ -63,11 +62,11 @@ def test_only_the_chosen_qualities_are_made(videos_root: Path) -> None:
 
 def test_a_second_retranscode_is_refused_while_one_is_active(videos_root: Path) -> None:
     video = accept(clip(50))
-    with pytest.raises(AlreadyTranscoding, match="generation 1"):
+    with pytest.raises(AlreadyTranscoding, check=lambda error: error.number == 1):
         intervening.retranscode(video)
     run_due_jobs()
     intervening.retranscode(video)
-    with pytest.raises(AlreadyTranscoding, match="generation 2"):
+    with pytest.raises(AlreadyTranscoding, check=lambda error: error.number == 2):
         intervening.retranscode(video)
 
 
@@ -120,7 +119,7 @@ def test_a_job_of_a_deleted_video_is_not_retried(videos_root: Path) -> None:
     run_due_jobs(limit=1)
     intervening.delete(video)
     cancelled = Job.objects.filter(type="videos.encode", status=Status.CANCELLED)
-    with pytest.raises(TransitionRefused, match="restore it first"):
+    with pytest.raises(VideoDeleted):
         lifecycle.retry(list(cancelled.values_list("pk", flat=True)))
     assert not only_transcode(video).is_active
     assert not Job.objects.active().exclude(type="videos.remove_files").exists()

@@ -192,20 +192,22 @@ def test_addvideo_waits_and_says_where_to_watch(
     nonsense.write_text("no video")
     done = run_manage("addvideo", str(clip()), str(nonsense), "--wait", env=environment, check=False)
     assert done.returncode == 1
-    assert "nonsense.mp4: The file is text, not a video." in done.stderr
+    assert f"{nonsense}: " in done.stderr
     video = Video.objects.get()
-    assert f"is ready: http://127.0.0.1:8000{video.get_absolute_url()}" in done.stdout
+    address = f"http://127.0.0.1:8000{video.get_absolute_url()}"
+    assert done.stdout.count(address) == 2, "once when it was added, once when it was ready"
     check_published(video)
-    assert "Every rule holds." in run_manage("check_invariants", env=environment).stdout
+    run_manage("check_invariants", env=environment)
     again = run_manage("addvideo", str(clip()), "--wait", env=environment)
-    assert "is there already" in again.stdout
+    assert address in again.stdout
+    assert Video.objects.count() == 1
 
 
 def test_who_no_longer_waits_stops_nothing(environment: dict[str, str], start_manage: StartManage) -> None:
     waiting = start_manage("addvideo", str(clip()), "--wait", env=environment)
     wait_until(lambda: "pending, 0 % (probe)" in waiting.read_output())
-    assert "No worker is running; start one with: manage.py runworker" in waiting.read_output()
+    assert "manage.py runworker" in waiting.read_output()
     waiting.send_signal(signal.SIGINT)
     assert waiting.wait(timeout=30) == 130
-    assert waiting.read_output().endswith("No longer waiting; the videos go on without us.\n")
+    assert "Traceback" not in waiting.read_output()
     assert Job.objects.get().status == Status.PENDING

@@ -15,8 +15,9 @@ from tests.support.remote.remote_client import RemoteClient, good, new_remote, r
 from tests.support.remote.remote_films import CHUNK, SOUND, claim, make, run_remotely, send_all
 from tests.support.remote.remote_films import encoder as encoder  # fixtures
 from tests.support.remote.remote_films import transcode as transcode
+from tests.support.videos.codes import error_types
 from tests.support.videos.video_site import check_published, files_in
-from videos import intervening, storage
+from videos import intervening, storage, toolchains
 from videos.models import QualityStatus, Transcode
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -110,7 +111,8 @@ def test_a_worker_with_another_ffmpeg_gets_the_job_put_off_for_those_who_have_it
     refused(other.get(job, "order"), 409, "lease_lost")
     row = stored(job["job_id"])
     assert (row.status, row.attempt_number) == (Status.WAITING, 0)
-    assert "This is for a worker with" in row.last_error
+    assert error_types(job=row.pk) == {"NotThisWorker"}
+    assert toolchains.here().build in row.last_error
 
 
 def test_when_nobody_has_the_right_ffmpeg_the_generation_is_started_over(
@@ -124,19 +126,19 @@ def test_when_nobody_has_the_right_ffmpeg_the_generation_is_started_over(
     assert list(transcode.video.transcodes.values_list("number", flat=True)) == [1, 2]
 
 
-@pytest.mark.parametrize("damage", ["gone", "changed"])
+@pytest.mark.parametrize("damage", ["SourceGone", "SourceChanged"])
 def test_a_source_that_is_gone_or_changed_fails_the_job_clearly(
     encoder: RemoteClient, source: Path, damage: str
 ) -> None:
     job = claim(encoder)
-    if damage == "gone":
+    if damage == "SourceGone":
         source.unlink()
     else:
         source.write_bytes(b"another")
     refused(encoder.get(job, "order"), 409, "lease_lost")
     row = stored(job["job_id"])
     assert row.status == Status.FAILED
-    assert f"The source {'is' if damage == 'gone' else 'has'} {damage}" in row.last_error
+    assert error_types(job=row.pk) == {damage}
 
 
 # -- qualities that cannot be encoded ----------------------------------------------------------------------------------

@@ -198,7 +198,7 @@ def test_the_second_chunk_must_have_the_init_segment_of_the_first(
     second = Made(encoder, transcode, tmp_path / "second")
     other = patched(second.files[INIT], "moov/mvhd", 12, ">I", 77)
     detail = refused(second.send(INIT, other), 422, "refused")
-    assert "differs from the one that other chunks of this plan have" in detail
+    assert INIT in detail
     send_all(encoder, second.job, second.files)
     good(encoder.report("complete", second.job))
 
@@ -213,5 +213,5 @@ def test_of_two_chunks_with_different_init_segments_the_first_to_commit_wins(
     send_all(encoder, made.job, made.files)
     before = files_in(made.generation)
     lying = changed(manifest, files=listed(second.files))
-    assert "differs" in refused(second.send(name, lying), 422, "refused")
+    assert INIT in refused(second.send(name, lying), 422, "refused")
     assert files_in(made.generation) == before

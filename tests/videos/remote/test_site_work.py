@@ -15,6 +15,7 @@ from jobs.ulid import new_ulid
 from tests.support.queue.actors import status_of, stored
 from tests.support.remote.remote_client import REMOTE, RemoteClient, enqueue_remote, good, new_remote, refused
 from tests.support.remote.remote_films import claim
+from tests.support.videos.codes import error_types
 from tests.support.videos.video_site import accept, check_published, clip, current, files_in, only_transcode
 from videos import intervening, site_work, storage, toolchains
 from videos.models import Video, VideoStatus
@@ -73,7 +74,8 @@ def test_what_is_damaged_is_not_published_whatever_the_worker_says(far: RemoteCl
     refused(far.report("complete", job, result={"verified": True}), 409, "lease_lost")
     row = stored(job["job_id"])
     assert row.status in (Status.WAITING, Status.PENDING)
-    assert "360p/seg_00002.m4s is not as it was written" in row.last_error
+    assert error_types(job=row.pk) == {"NotConformant"}
+    assert "360p/seg_00002.m4s" in row.last_error
     video.refresh_from_db()
     assert video.current is None
 
@@ -136,7 +138,7 @@ def test_what_must_not_go_yet_is_put_off_and_what_must_stay_stays(far: RemoteCli
     enqueue(REMOVE, video_id=video.pk)
     job = claim(far, REMOVE)
     refused(far.report("complete", job), 409, "lease_lost")
-    assert "still exists" in stored(job["job_id"]).last_error
+    assert error_types(job=job["job_id"]) == {"VideoExists"}
     again = intervening.retranscode(video)
     run_due_jobs()
     again.refresh_from_db()
@@ -145,7 +147,7 @@ def test_what_must_not_go_yet_is_put_off_and_what_must_stay_stays(far: RemoteCli
     refused(far.report("complete", job), 409, "lease_lost")
     row = stored(job["job_id"])
     assert (row.status, row.attempt_number) == (Status.WAITING, 0)
-    assert "kept for another" in row.last_error
+    assert error_types(job=row.pk) == {"RetryLater"}
     assert before.items() <= files_in(storage.video_folder(video.pk)).items()
 
 

@@ -15,6 +15,7 @@ from jobs.testing import run_due_jobs
 from tests.support.queue.actors import status_of, stored
 from tests.support.remote.remote_client import REMOTE, RemoteClient, good, new_remote, refused
 from tests.support.remote.remote_films import claim, listed, make, send_all
+from tests.support.videos.codes import error_types
 from tests.support.videos.media_clips import run_ffmpeg
 from tests.support.videos.video_site import (
     accept,
@@ -29,6 +30,7 @@ from videos import manifests, storage, toolchains
 from videos.media import encode, examine, serial, thumbnails
 from videos.media.plan import EncodePlan
 from videos.models import Subtitle, SubtitleSource, Transcode, Video
+from videos.publishing import BREAKS_OFF
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -145,7 +147,7 @@ def test_without_anybody_who_encodes_the_look_is_put_off(declare: Any, video: Vi
     refused(looker.report("complete", job), 409, "lease_lost")
     row = stored(job["job_id"])
     assert (row.status, row.attempt_number) == (Status.WAITING, 0)
-    assert "No worker that encodes is there" in row.last_error
+    assert error_types(job=row.pk) == {"NobodyEncodes"}
 
 
 # -- pictures ----------------------------------------------------------------------------------------------------------
@@ -310,7 +312,7 @@ def test_a_worker_that_cannot_listen_leaves_it_to_one_that_can(far: RemoteClient
     refused(deaf.get(job, "order"), 409, "lease_lost")
     row = stored(job["job_id"])
     assert (row.status, row.attempt_number) == (Status.WAITING, 0)
-    assert "recognises speech" in row.last_error
+    assert error_types(job=row.pk) == {"NotThisWorker"}
 
 
 def test_where_nobody_can_listen_there_are_no_subtitles(declare: Any, spoken: Video) -> None:
@@ -384,5 +386,5 @@ def test_a_source_that_breaks_off_gets_sound_that_ends_with_it(
     run_due_jobs()
     check_published(video)
     video.refresh_from_db()
-    assert "breaks off" in video.warning
+    assert video.warning == BREAKS_OFF
     assert listed(files)

@@ -17,6 +17,7 @@ from jobs.refusal import Refusal
 from tests.support.servers.tus import UPLOADS, Tus, pen_of, sha
 from tests.support.servers.tus import film as film
 from tests.support.servers.tus import tus as tus
+from tests.support.videos.codes import coded
 from videos import intake, storage
 from videos.models import ResumableUpload, Video
 from videos.resumable import arriving, uploads
@@ -109,7 +110,7 @@ def test_a_server_that_dies_after_the_commit_leaves_a_source_that_nobody_writes_
     assert len(list((videos_root / "incoming").rglob("*.mp4"))) == 1
     assert tus.offset(place) == len(film)
     assert tus.patch(place, len(film) - 1, b"x").status_code == 409
-    with pytest.raises(Refusal, match="finished"):  # a request that has seen it unfinished
+    with pytest.raises(Refusal, check=coded("wrong_offset")):  # a request that has seen it unfinished
         uploads.append(early, offset=len(film) - 1, size=1, blocks=[b"x"], checksum=None)
     ResumableUpload.objects.update(expires_at=timezone.now() - timedelta(hours=1))
     reconcile()

@@ -98,7 +98,7 @@ def test_a_staff_token_needs_no_session(videos_root: Path, settings: Settings) -
     assert status(f"Bearer {token}") == 201
     User.objects.update(is_active=False)
     assert status(f"Bearer {token}") == 401
-    with pytest.raises(CommandError, match="not an active member"):
+    with pytest.raises(CommandError, match=user.username):
         call_command("stafftoken", user.username)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
+import json
 import os
 import re
 import signal
@@ -173,7 +174,8 @@ def test_a_stock_client_hears_why_its_file_is_refused(
     with pytest.raises(TusUploadFailed) as refused:
         serve().client().uploader(str(letter), metadata=metadata()).upload()
     assert refused.value.status_code == 422
-    assert b"The file is text, not a video." in refused.value.response_content
+    told = json.loads(refused.value.response_content)
+    assert (told["error"], bool(told["detail"])) == ("refused", True)
     assert not ResumableUpload.objects.exists()
     assert [path for path in videos_root.rglob("*") if path.is_file()] == []
 

@@ -21,6 +21,7 @@ from tests.support.remote.remote_films import CHUNK, SOUND, claim, make, run_rem
 from tests.support.remote.remote_films import encoder as encoder  # fixtures
 from tests.support.remote.remote_films import transcode as transcode
 from tests.support.servers.s3_server import BUCKET
+from tests.support.videos.codes import coded
 from tests.support.videos.s3_films import PREFIX, Bucket, address, check_watched
 from tests.support.videos.s3_films import bucket as bucket
 from tests.support.videos.s3_films import bucket_server as bucket_server
@@ -56,7 +57,7 @@ def test_the_same_film_twice_is_kept_once(bucket: Bucket) -> None:
 
 def test_an_upload_while_the_storage_is_away_may_be_tried_again(bucket: Bucket) -> None:
     bucket.wire.cut()
-    with pytest.raises(NotNow, match="try again later"):
+    with pytest.raises(NotNow, check=coded("storage_away")):
         accept(clip())
     assert not Video.objects.exists()
     bucket.wire.mend()
@@ -97,7 +98,7 @@ def test_a_chunk_that_is_lost_before_publishing_is_encoded_again(bucket: Bucket,
     storage.remove(storage.videos_folder())
     bucket.remove(video, "g1/480p/seg_00001.m4s")
     (finding,) = reconcile()
-    assert (finding.type, finding.why) == ("videos.encode", "its artifact is missing")
+    assert (finding.type, finding.becomes) == ("videos.encode", "pending")
     run_due_jobs()
     check_watched(Client(), video, tmp_path)
 
@@ -107,7 +108,7 @@ def test_a_storage_that_is_away_is_not_taken_for_an_empty_one(bucket: Bucket) ->
     run_due_jobs()
     bucket.wire.cut()
     assert reconcile() == []
-    with pytest.raises(ActionRefused, match="does not answer"):
+    with pytest.raises(ActionRefused, check=coded("storage_away")):
         intervening.retranscode(video)
     video.refresh_from_db()
     assert (video.status, video.transcodes.count()) == (VideoStatus.READY, 1)
@@ -242,7 +243,7 @@ def test_a_site_without_its_storage_is_not_well(bucket: Bucket) -> None:
     health._answers.cache_clear()
     answer = Client().get("/api/health")
     assert answer.status_code == 503
-    assert "The storage of the videos does not answer." in answer.json()["reasons"]
+    assert answer.json()["reasons"] == [health.STORAGE_AWAY]
 
 
 def test_any_storage_of_django_will_do_and_files_go_out_through_the_site(

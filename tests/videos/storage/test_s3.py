@@ -81,7 +81,7 @@ def test_two_machines_without_a_shared_disk_publish_a_private_video(
     bucket.remove(video, "g1/360p/seg_00002.m4s")
     broken = run_manage("check_invariants", env=machine["one"], check=False)
     assert broken.returncode
-    assert "360p has" in broken.stdout + broken.stderr
+    assert "360p" in broken.stdout + broken.stderr
 
 
 def test_a_signed_address_ends(

@@ -10,34 +10,32 @@ from videos import conf
 
 
 @pytest.mark.parametrize(
-    ("key", "value", "complaint"),
+    ("key", "value", "named"),
     [
-        ("SEGMENT_SECONDS", "0", "below the minimum of 1"),
-        ("SEGMENTS_PER_CHUNK", "many", "not a whole number"),
-        ("PRESET", "warp", "not one of ultrafast"),
-        ("CRITICAL_QUALITIES", "720p,721p", "'721p', which is not on the ladder"),
-        ("HARDWARE_ENCODERS", "h264_nvenc,libx264", "'libx264'; known are h264_nvenc"),
-        ("ROOT", "relative/folder", "must be an absolute path"),
-        ("FFMPEG", "/nowhere/ffmpeg", "there is no file"),
-        ("TRANSCRIBER", "whisper", "set WHISPER_MODEL"),
-        ("WHISPER_MODEL", "/nowhere", "/nowhere is no model of faster-whisper: it has no model.bin"),
-        ("GENERATION_GRACE", "-1", "not a duration"),
-        ("KEEP_COMPLETED_QUALITIES", "maybe", "neither true nor false"),
-        ("SEGMENT_SECOND", "6", "Did you mean SEGMENT_SECONDS?"),
+        ("SEGMENT_SECONDS", "0", "SEGMENT_SECONDS"),
+        ("SEGMENTS_PER_CHUNK", "many", "SEGMENTS_PER_CHUNK"),
+        ("PRESET", "warp", "ultrafast"),
+        ("CRITICAL_QUALITIES", "720p,721p", "'721p'"),
+        ("HARDWARE_ENCODERS", "h264_nvenc,libx264", "'libx264'"),
+        ("ROOT", "relative/folder", "ROOT"),
+        ("FFMPEG", "/nowhere/ffmpeg", "/nowhere/ffmpeg"),
+        ("TRANSCRIBER", "whisper", "WHISPER_MODEL"),
+        ("WHISPER_MODEL", "/nowhere", "model.bin"),
+        ("GENERATION_GRACE", "-1", "GENERATION_GRACE"),
+        ("KEEP_COMPLETED_QUALITIES", "maybe", "KEEP_COMPLETED_QUALITIES"),
+        ("SEGMENT_SECOND", "6", "SEGMENT_SECONDS"),
     ],
 )
 @pytest.mark.django_db
-def test_nonsense_is_refused_by_a_system_check(
-    settings: Settings, key: str, value: str, complaint: str
-) -> None:
+def test_nonsense_is_refused_by_a_system_check(settings: Settings, key: str, value: str, named: str) -> None:
     settings.VIDEOS = {key: value}
     (error,) = (message for message in run_checks() if message.id == "videos.E001")
-    assert complaint in error.msg
+    assert named in error.msg
 
 
 def test_without_a_folder_there_is_nowhere_to_put_a_video(settings: Settings) -> None:
     settings.VIDEOS, settings.MEDIA_ROOT = {}, ""
-    assert "there is no MEDIA_ROOT" in conf.find_problems({})[0]
+    assert "MEDIA_ROOT" in conf.find_problems({})[0]
 
 
 def test_the_folder_is_below_media_root_unless_it_is_given(settings: Settings, tmp_path: Path) -> None:

@@ -89,10 +89,10 @@ exit codes: 0 told to stop · 1 not everything was added (with --once), or the f
                     captions=captions,
                 )
             except EnqueueRefused as error:
-                raise NotNow(str(error)) from error
+                raise NotNow(str(error), code="queue_refused") from error
             except OperationalError as error:
                 close_old_connections()
-                raise NotNow(f"The database cannot be reached: {error}") from error
+                raise NotNow(f"The database cannot be reached: {error}", code="database_away") from error
 
         watched = WatchedFolder(folder, add, settle=options["settle"])
         self.site: str = options["site"].rstrip("/")
