@@ -39,7 +39,7 @@ def test_the_honest_payload_runs() -> None:
         ({"task": "os.system", "args": ["false"]}, "'os.system'"),
         ({"task": "subprocess.run"}, "'subprocess.run'"),
         ({"task": "antigravity.fly"}, "'antigravity'"),
-        ({"task": "tests.jobapp.tasks.Task"}, "@task"),
+        ({"task": "tests.jobapp.tasks.Task"}, "'tests.jobapp.tasks.Task'"),
         ({"task": "tests.jobapp.tasks.add.func"}, "'tests.jobapp.tasks.add.func'"),
         ({"task": "tests.jobapp.no_such_module.add"}, "No module named"),
         ({"task": "tests.jobapp.tasks.no_such_task"}, "'tests.jobapp.tasks.no_such_task'"),
