@@ -11,6 +11,7 @@ from datetime import timedelta
 from importlib.util import find_spec
 
 from jobs.settings_schema import (
+    Problem,
     SettingsReader,
     address,
     duration,
@@ -117,28 +118,46 @@ class JobsSettings:
     )
 
 
-def _contradictions(settings: JobsSettings) -> list[str]:
-    problems = []
+def _contradictions(settings: JobsSettings) -> list[Problem]:
+    problems: list[Problem] = []
+
+    def add(setting: str, code: str, text: str) -> None:
+        problems.append(Problem(text, code=code, setting=setting))
+
     if settings.heartbeat_interval * 2 > settings.claim_duration:
-        problems.append(
-            "JOBS['HEARTBEAT_INTERVAL'] must be at most half of CLAIM_DURATION, or leases run out."
+        add(
+            "HEARTBEAT_INTERVAL",
+            "above_half_the_claim",
+            "JOBS['HEARTBEAT_INTERVAL'] must be at most half of CLAIM_DURATION, or leases run out.",
         )
     if settings.heartbeat_interval >= settings.offline_threshold:
-        problems.append("JOBS['HEARTBEAT_INTERVAL'] must be below OFFLINE_THRESHOLD, or workers flap.")
+        add(
+            "HEARTBEAT_INTERVAL",
+            "above_offline_threshold",
+            "JOBS['HEARTBEAT_INTERVAL'] must be below OFFLINE_THRESHOLD, or workers flap.",
+        )
     if settings.backoff_base > settings.backoff_cap:
-        problems.append("JOBS['BACKOFF_BASE'] must not exceed BACKOFF_CAP.")
+        add("BACKOFF_BASE", "above_backoff_cap", "JOBS['BACKOFF_BASE'] must not exceed BACKOFF_CAP.")
     if settings.alert_webhook_url.startswith("http:") and not settings.alert_allow_private:
-        problems.append("JOBS['ALERT_WEBHOOK_URL'] must be https; http needs ALERT_ALLOW_PRIVATE.")
+        add(
+            "ALERT_WEBHOOK_URL",
+            "needs_https",
+            "JOBS['ALERT_WEBHOOK_URL'] must be https; http needs ALERT_ALLOW_PRIVATE.",
+        )
     if settings.alert_timeout > timedelta(minutes=1):
-        problems.append("JOBS['ALERT_TIMEOUT'] must be at most a minute.")
+        add("ALERT_TIMEOUT", "too_long", "JOBS['ALERT_TIMEOUT'] must be at most a minute.")
     if settings.queue_mode != "database":
         mode = f"JOBS['QUEUE_MODE'] is {settings.queue_mode!r}, but"
         if not settings.redis_url:
-            problems.append(f"{mode} JOBS['REDIS_URL'] does not say where Redis is.")
+            add("REDIS_URL", "redis_url_missing", f"{mode} JOBS['REDIS_URL'] does not say where Redis is.")
         if find_spec("redis") is None:
-            problems.append(f"{mode} redis-py is not installed: pip install 'sprocket-queue[redis]'.")
+            add(
+                "QUEUE_MODE",
+                "redis_py_missing",
+                f"{mode} redis-py is not installed: pip install 'sprocket-queue[redis]'.",
+            )
         elif settings.redis_url and not _is_understood(settings.redis_url):
-            problems.append(f"{mode} redis-py does not understand JOBS['REDIS_URL'].")
+            add("REDIS_URL", "redis_url_unclear", f"{mode} redis-py does not understand JOBS['REDIS_URL'].")
     return problems
 
 

@@ -21,6 +21,8 @@ JobsError
 
 Raised by handlers, to say how the attempt ended: PermanentFailure, RetryLater (and its kind BreakerOpen,
 which `with breaker(…)` raises), JobStopped (and its kind JobTimeout).
+
+Every JobsError and every BadValue has a `code` for programs and tests. The text is for people and may change.
 """
 
 from __future__ import annotations
@@ -28,15 +30,36 @@ from __future__ import annotations
 from datetime import timedelta
 
 
-class JobsError(Exception):
+class Coded(Exception):
+    """`code` says what is wrong, in snake_case: the one of the class, or the one given."""
+
+    code: str = "error"
+
+    def __init__(self, *args: object, code: str | None = None) -> None:
+        super().__init__(*args)
+        if code is not None:
+            self.code = code
+
+
+class JobsError(Coded):
     """Base of every error that the queue itself raises."""
+
+
+class BadValue(Coded, ValueError):
+    """A declaration, a setting or an option that cannot be used."""
+
+    code = "bad_value"
 
 
 class EnqueueRefused(JobsError):
     """The job was not accepted and nothing was written."""
 
+    code = "enqueue_refused"
+
 
 class UnknownJobType(EnqueueRefused):
+    code = "unknown_job_type"
+
     def __init__(self, name: str, known: list[str]) -> None:
         listed = ", ".join(sorted(known)) or "none"
         super().__init__(
@@ -44,34 +67,45 @@ class UnknownJobType(EnqueueRefused):
             "Declare it with @job_type in the job_types.py of an installed app."
         )
         self.name = name
+        self.known = sorted(known)
 
 
 class InvalidPayload(EnqueueRefused):
     """The payload is not JSON, or too large."""
 
+    code = "invalid_payload"
+
 
 class QueueFull(EnqueueRefused):
+    code = "queue_full"
+
     def __init__(self, depth: int, limit: int, retry_after: int = 30) -> None:
         super().__init__(
             f"The queue holds {depth:,} active jobs and MAX_DEPTH is {limit:,}. "
             f"Try again in {retry_after} s, or start more workers."
         )
-        self.retry_after = retry_after
+        self.depth, self.limit, self.retry_after = depth, limit, retry_after
 
 
 class RateLimited(EnqueueRefused):
+    code = "rate_limited"
+
     def __init__(self, submitter: str, limit: int, retry_after: int) -> None:
         super().__init__(
             f"Submitter {submitter!r} has used its {limit} jobs for this minute. Try again in {retry_after} s."
         )
-        self.retry_after = retry_after
+        self.submitter, self.limit, self.retry_after = submitter, limit, retry_after
 
 
 class TransitionRefused(JobsError):
     """The job is not in a state that allows this change; nothing was changed."""
 
+    code = "transition_refused"
+
 
 class LeaseLost(TransitionRefused):
+    code = "lease_lost"
+
     def __init__(self, job_id: str) -> None:
         super().__init__(f"Job {job_id}: this lease is over; stop the work and report nothing.")
         self.job_id = job_id
@@ -80,9 +114,13 @@ class LeaseLost(TransitionRefused):
 class UniqueKeyTaken(TransitionRefused):
     """Another active job has this job's unique key."""
 
+    code = "unique_key_taken"
+
 
 class TooManyTries(JobsError):
     """A client has tried something too often, such as keys that are wrong."""
+
+    code = "too_many_tries"
 
     def __init__(self, what: str, retry_after: int) -> None:
         super().__init__(f"Too many tries ({what}). Try again in {retry_after} s.")
@@ -92,23 +130,33 @@ class TooManyTries(JobsError):
 class WorkerRefused(JobsError):
     """This worker may not claim jobs now."""
 
+    code = "worker_refused"
+
 
 class UnknownWorker(WorkerRefused):
+    code = "unknown_worker"
+
     def __init__(self, worker_id: str) -> None:
         super().__init__(f"Worker {worker_id} is not registered; register again before claiming.")
 
 
 class WorkerDisabled(WorkerRefused):
+    code = "worker_disabled"
+
     def __init__(self, name: str) -> None:
         super().__init__(f"Worker {name} is disabled; an administrator must enable it before it claims jobs.")
 
 
 class WorkerOffline(WorkerRefused):
+    code = "worker_offline"
+
     def __init__(self, name: str) -> None:
         super().__init__(f"Worker {name} counts as offline; send a heartbeat before claiming.")
 
 
 class WorkerOutdated(WorkerRefused):
+    code = "worker_outdated"
+
     def __init__(self, name: str, version: str, minimum: str) -> None:
         super().__init__(
             f"Worker {name} runs version {version or 'unknown'} and the site asks for {minimum} or newer; upgrade it."
@@ -116,6 +164,8 @@ class WorkerOutdated(WorkerRefused):
 
 
 class WorkerNameTaken(WorkerRefused):
+    code = "name_taken"
+
     def __init__(self, name: str) -> None:
         super().__init__(f"A worker named {name!r} is running already; choose another --name.")
 
@@ -123,9 +173,13 @@ class WorkerNameTaken(WorkerRefused):
 class WorkerDismissed(WorkerRefused):
     """The server will have nothing more to do with this worker; the message says why, and the process ends."""
 
+    code = "worker_dismissed"
+
 
 class RedisMissing(WorkerRefused):
     """QUEUE_MODE is redis, and no Redis answers."""
+
+    code = "redis_missing"
 
 
 class PermanentFailure(Exception):

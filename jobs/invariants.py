@@ -37,6 +37,8 @@ SHOWN = 20
 class Violation:
     rule: str
     subject: str
+    code: str
+    """The app and the name of the function that checks the rule, such as "jobs.known_status"."""
 
     def __str__(self) -> str:
         return f"{self.rule}: {self.subject}"
@@ -64,7 +66,15 @@ def broken_rules(*, on_disk: bool = False) -> list[Violation]:
 
 
 def _broken(rules: dict[str, Rule]) -> Iterator[Violation]:
-    return (Violation(text, str(subject)) for text, check in rules.items() for subject in _some(check()))
+    return (
+        Violation(text, str(subject), code_of(check))
+        for text, check in rules.items()
+        for subject in _some(check())
+    )
+
+
+def code_of(check: Rule) -> str:
+    return f"{check.__module__.partition('.')[0]}.{check.__name__.removeprefix('_')}"
 
 
 def _some(subjects: Iterable[Any]) -> Iterable[Any]:

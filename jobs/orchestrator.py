@@ -196,7 +196,8 @@ def refuse_if_doomed(edges: Mapping[str, list[Edge]]) -> None:
         word, cause = verdict(own)
         if word == DOOMED:
             raise TransitionRefused(
-                f"Job {job_id} needs {cause}, which did not complete; retry that one instead."
+                f"Job {job_id} needs {cause}, which did not complete; retry that one instead.",
+                code="prerequisite_failed",
             )
 
 
@@ -215,7 +216,7 @@ def cut_loose(job_ids: Collection[str]) -> None:
     """Before finished jobs are deleted: what was blocked by nothing else must not wait for ever."""
     waiting = list(_blocked().filter(prerequisites__needs__pk__among=job_ids).values_list("pk", flat=True))
     if waiting:
-        raise TransitionRefused(f"Job {waiting[0]} still depends on one of these jobs.")
+        raise TransitionRefused(f"Job {waiting[0]} still depends on one of these jobs.", code="still_needed")
 
 
 def _blocked() -> Any:

@@ -22,16 +22,22 @@ def encode(value: Any, *, what: str = "payload") -> str:
         text = _encode(value)
     except (TypeError, ValueError, RecursionError) as error:
         raise InvalidPayload(
-            f"The {what} is not JSON: {error}. Pass ids and plain values, not objects."
+            f"The {what} is not JSON: {error}. Pass ids and plain values, not objects.", code="not_json"
         ) from None
     if "\\u0000" in text and _NUL.search(text):
-        raise InvalidPayload(f"The {what} contains a NUL character, which databases do not store.")
+        raise InvalidPayload(
+            f"The {what} contains a NUL character, which databases do not store.", code="has_nul"
+        )
     if "\\ud" in text and not _is_text(text):
-        raise InvalidPayload(f"The {what} contains a lone surrogate, which is not text.")
+        raise InvalidPayload(
+            f"The {what} contains a lone surrogate, which is not text.", code="has_surrogate"
+        )
     limit = conf.current().payload_max_bytes
     if len(text) > limit and len(text.encode()) > limit:
         raise InvalidPayload(
-            f"The {what} has {len(text):,} bytes; the limit is {limit:,}. Store large data elsewhere, pass a reference."
+            f"The {what} has {len(text):,} bytes; the limit is {limit:,}. "
+            "Store large data elsewhere, pass a reference.",
+            code="too_large",
         )
     return text
 
@@ -54,11 +60,11 @@ def storable(value: object) -> str:
 def merge(payload: Any, arguments: Mapping[str, Any]) -> dict[str, Any]:
     """The payload with the keyword arguments added."""
     if payload is not None and not isinstance(payload, Mapping):
-        raise InvalidPayload(_NO_DICTIONARY)
+        raise InvalidPayload(_NO_DICTIONARY, code="not_a_dictionary")
     return {**(payload or {}), **arguments}
 
 
 def encode_payload(payload: Any) -> str:
     if not isinstance(payload, Mapping) or not all(isinstance(key, str) for key in payload):
-        raise InvalidPayload(_NO_DICTIONARY)
+        raise InvalidPayload(_NO_DICTIONARY, code="not_a_dictionary")
     return encode(dict(payload))

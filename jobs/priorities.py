@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from jobs.exceptions import BadValue
+
 HIGH = 0
 NORMAL = 5
 LOW = 10
@@ -15,7 +17,9 @@ def parse_priority(text: str) -> int:
     try:
         return int(text)
     except ValueError:
-        raise ValueError(f"{text!r} is not a priority: use high, normal, low or a whole number.") from None
+        raise BadValue(
+            f"{text!r} is not a priority: use high, normal, low or a whole number.", code="not_a_priority"
+        ) from None
 
 
 def priority_label(value: int) -> str:

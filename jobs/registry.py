@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 from django.utils.module_loading import autodiscover_modules
 
 from jobs.breakers.declarations import check_name as check_breaker_name
-from jobs.exceptions import UnknownJobType
+from jobs.exceptions import BadValue, UnknownJobType
 from jobs.priorities import NORMAL
 from jobs.remote_work import PLAIN, RemoteWork
 
@@ -83,22 +83,25 @@ class JobType:
 
 def _refuse_nonsense(kind: JobType) -> None:
     if not kind.name or len(kind.name) > 100:
-        raise ValueError(f"A job type's name has 1 to 100 characters, not {kind.name!r}.")
+        raise BadValue(f"A job type's name has 1 to 100 characters, not {kind.name!r}.", code="bad_name")
     if kind.concurrency is not None and kind.concurrency < 1:
-        raise ValueError(f"{kind.name}: concurrency must be at least 1 (pause the type to stop it).")
+        raise BadValue(
+            f"{kind.name}: concurrency must be at least 1 (pause the type to stop it).",
+            code="bad_concurrency",
+        )
     if kind.per_worker is not None and kind.per_worker < 1:
-        raise ValueError(f"{kind.name}: per_worker must be at least 1.")
+        raise BadValue(f"{kind.name}: per_worker must be at least 1.", code="bad_per_worker")
     if kind.max_attempts is not None and kind.max_attempts < 1:
-        raise ValueError(f"{kind.name}: max_attempts must be at least 1.")
+        raise BadValue(f"{kind.name}: max_attempts must be at least 1.", code="bad_max_attempts")
     timeout: Any = kind.timeout
     if timeout is not None and not (isinstance(timeout, timedelta) and timeout > timedelta(0)):
-        raise ValueError(f"{kind.name}: timeout must be a timedelta longer than zero.")
+        raise BadValue(f"{kind.name}: timeout must be a timedelta longer than zero.", code="bad_timeout")
     if kind.memory_limit is not None and not kind.isolate:
-        raise ValueError(f"{kind.name}: memory_limit needs isolate=True.")
+        raise BadValue(f"{kind.name}: memory_limit needs isolate=True.", code="not_isolated")
     if kind.breaker is not None:
         check_breaker_name(kind.breaker)
     if not kind.signature.parameters:
-        raise ValueError(f"{kind.name}: the handler takes the job as its first argument.")
+        raise BadValue(f"{kind.name}: the handler takes the job as its first argument.", code="bad_handler")
 
 
 _types: dict[str, JobType] = {}
@@ -122,7 +125,9 @@ def job_type(
 ) -> Callable[[H], H]:
     """Register the decorated function as the handler of jobs of this type."""
     if isinstance(requires, str):
-        raise ValueError(f"{name}: requires is a list of capabilities, such as [{requires!r}].")
+        raise BadValue(
+            f"{name}: requires is a list of capabilities, such as [{requires!r}].", code="bad_requires"
+        )
 
     def register(handler: H) -> H:
         known = _types.get(name)
@@ -130,7 +135,9 @@ def job_type(
             handler.__module__,
             handler.__qualname__,
         ):
-            raise ValueError(f"Job type {name!r} is registered already, by {known.handler.__module__}.")
+            raise BadValue(
+                f"Job type {name!r} is registered already, by {known.handler.__module__}.", code="name_taken"
+            )
         _types[name] = JobType(
             name=name,
             handler=handler,

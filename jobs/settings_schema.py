@@ -7,15 +7,16 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import field, fields
 from datetime import timedelta
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, Self, TypeVar
 
 from django.conf import settings as django_settings
 from django.core.exceptions import ImproperlyConfigured
 
 from jobs.alerts.target import Target
+from jobs.exceptions import BadValue
 from jobs.versions import parse_version
 
 T = TypeVar("T")
@@ -34,22 +35,26 @@ def parse_duration(value: Any) -> timedelta:
     elif isinstance(value, str) and (match := re.fullmatch(r"(\d+(?:\.\d+)?)\s*([a-z]*)", value.strip())):
         number, unit = match.groups()
         if unit not in _UNITS:
-            raise ValueError(f"{value!r} has an unknown unit; use ms, s, m, h or d")
+            raise BadValue(f"{value!r} has an unknown unit; use ms, s, m, h or d", code="unknown_unit")
         seconds = float(number) * _UNITS[unit]
     else:
-        raise ValueError(f"{value!r} is not a duration such as 90, '30s', '5m', '2h' or '30d'")
+        raise BadValue(
+            f"{value!r} is not a duration such as 90, '30s', '5m', '2h' or '30d'", code="not_a_duration"
+        )
     if not 0 < seconds <= LONGEST.total_seconds():
-        raise ValueError(f"{value!r} must be longer than zero and at most a hundred years")
+        raise BadValue(
+            f"{value!r} must be longer than zero and at most a hundred years", code="duration_out_of_range"
+        )
     return max(timedelta(seconds=seconds), timedelta.resolution)
 
 
 def whole_number(minimum: int) -> Callable[[Any], int]:
     def parse(value: Any) -> int:
         if isinstance(value, bool) or not re.fullmatch(r"-?\d+", str(value).strip().replace("_", "")):
-            raise ValueError(f"{value!r} is not a whole number")
+            raise BadValue(f"{value!r} is not a whole number", code="not_a_whole_number")
         number = int(value)
         if number < minimum:
-            raise ValueError(f"{number} is below the minimum of {minimum}")
+            raise BadValue(f"{number} is below the minimum of {minimum}", code="below_minimum")
         return number
 
     return parse
@@ -67,7 +72,7 @@ def _parse_bool(value: Any) -> bool:
         "off": False,
     }
     if str(value).strip().lower() not in words:
-        raise ValueError(f"{value!r} is neither true nor false")
+        raise BadValue(f"{value!r} is neither true nor false", code="not_a_flag")
     return words[str(value).strip().lower()]
 
 
@@ -86,8 +91,9 @@ def flag(default: bool, help: str) -> bool:
 def text(default: str, help: str, *, choices: tuple[str, ...] = ()) -> str:
     def parse(value: Any) -> str:
         if not isinstance(value, str) or (choices and value not in choices):
-            raise ValueError(
-                f"{value!r} is not one of {', '.join(choices)}" if choices else f"{value!r} is not text"
+            raise BadValue(
+                f"{value!r} is not one of {', '.join(choices)}" if choices else f"{value!r} is not text",
+                code="not_a_choice" if choices else "not_text",
             )
         return value
 
@@ -99,7 +105,9 @@ def secret(help: str, *, shortest: int) -> str:
 
     def parse(value: Any) -> str:
         if not isinstance(value, str) or 0 < len(value) < shortest or not value.isascii():
-            raise ValueError(f"a secret is empty or at least {shortest} ASCII characters long")
+            raise BadValue(
+                f"a secret is empty or at least {shortest} ASCII characters long", code="bad_secret"
+            )
         return value
 
     return field(default="", repr=False, metadata={"parse": parse, "help": help})
@@ -110,7 +118,7 @@ def webhook(help: str) -> str:
 
     def parse(value: Any) -> str:
         if not isinstance(value, str):
-            raise ValueError("a webhook's URL is text")
+            raise BadValue("a webhook's URL is text", code="not_text")
         if value:
             Target.parse(value)
         return value
@@ -123,7 +131,9 @@ def address(help: str, *, schemes: tuple[str, ...]) -> str:
 
     def parse(value: Any) -> str:
         if not isinstance(value, str) or (value and not value.startswith(tuple(f"{s}://" for s in schemes))):
-            raise ValueError(f"it must begin with {' or '.join(f'{scheme}://' for scheme in schemes)}")
+            raise BadValue(
+                f"it must begin with {' or '.join(f'{scheme}://' for scheme in schemes)}", code="bad_scheme"
+            )
         return value
 
     return field(default="", metadata={"parse": parse, "help": help})
@@ -134,16 +144,29 @@ def release(help: str) -> str:
 
     def parse(value: Any) -> str:
         if not isinstance(value, str) or (value and parse_version(value) is None):
-            raise ValueError(f"{value!r} is not a version such as 1.2.3")
+            raise BadValue(f"{value!r} is not a version such as 1.2.3", code="not_a_version")
         return value
 
     return field(default="", metadata={"parse": parse, "help": help})
 
 
+class Problem(str):
+    """One sentence about what is wrong with a setting, with a code for programs and tests."""
+
+    code: str
+    setting: str
+    """Which one; empty: none alone."""
+
+    def __new__(cls, text: str, *, code: str, setting: str = "") -> Self:
+        problem = super().__new__(cls, text)
+        problem.code, problem.setting = code, setting
+        return problem
+
+
 class SettingsReader(Generic[T]):
     """Reads one dictionary (`JOBS`, `VIDEOS`) as a dataclass of settings."""
 
-    def __init__(self, name: str, schema: type[T], contradictions: Callable[[T], list[str]]) -> None:
+    def __init__(self, name: str, schema: type[T], contradictions: Callable[[T], Sequence[str]]) -> None:
         self.name = name
         self.schema = schema
         self._contradictions = contradictions
@@ -160,22 +183,28 @@ class SettingsReader(Generic[T]):
             self._cached = (dict(raw), self._read(raw))
         return self._cached[1]
 
-    def find_problems(self, raw: Any) -> list[str]:
+    def find_problems(self, raw: Any) -> list[Problem]:
         """What is wrong with such a dictionary, one sentence each; empty when it is fine."""
         if not isinstance(raw, dict):
-            return [f"{self.name} must be a dictionary."]
+            return [Problem(f"{self.name} must be a dictionary.", code="not_a_dictionary")]
         problems = [problem for key, value in raw.items() if (problem := self._problem(key, value))]
-        return problems or self._contradictions(self._read(raw))
+        return problems or [
+            found if isinstance(found, Problem) else Problem(found, code="contradiction")
+            for found in self._contradictions(self._read(raw))
+        ]
 
-    def _problem(self, key: Any, value: Any) -> str | None:
+    def _problem(self, key: Any, value: Any) -> Problem | None:
         if key not in self._fields:
             guess = difflib.get_close_matches(str(key), self._fields, n=1)
             hint = f"Did you mean {guess[0]}?" if guess else f"Known: {', '.join(sorted(self._fields))}."
-            return f"{self.name}[{key!r}] is not a setting. {hint}"
+            return Problem(
+                f"{self.name}[{key!r}] is not a setting. {hint}", code="unknown_setting", setting=str(key)
+            )
         try:
             self._fields[key].metadata["parse"](value)
         except ValueError as error:
-            return f"{self.name}[{key!r}]: {error}."
+            code = getattr(error, "code", BadValue.code)
+            return Problem(f"{self.name}[{key!r}]: {error}.", code=code, setting=key)
         return None
 
     def _read(self, raw: dict[str, Any]) -> T:

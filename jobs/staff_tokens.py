@@ -15,6 +15,8 @@ from django.contrib.auth import get_user_model
 from django.core import signing
 from django.utils.crypto import constant_time_compare
 
+from jobs.exceptions import BadValue
+
 LONGEST = timedelta(days=366)
 _SALT = "jobs.staff_tokens"
 _LONGEST_TEXT = 1000
@@ -23,9 +25,9 @@ _LONGEST_TEXT = 1000
 def issue(user: Any, lifetime: timedelta) -> str:
     """A token for this user. Raises ValueError for one that could not use it."""
     if not (user.is_active and user.is_staff):
-        raise ValueError(f"{user.get_username()} is not an active member of the staff.")
+        raise BadValue(f"{user.get_username()} is not an active member of the staff.", code="not_staff")
     if not timedelta(0) < lifetime <= LONGEST:
-        raise ValueError(f"A token lasts at most {LONGEST.days} days.")
+        raise BadValue(f"A token lasts at most {LONGEST.days} days.", code="bad_lifetime")
     seconds = int(lifetime.total_seconds())
     return signing.dumps([str(user.pk), seconds, _mark(user)], salt=_SALT)
 

@@ -114,7 +114,10 @@ def place(
     ]
     word, cause = orchestrator.verdict(edges)
     if word == orchestrator.DOOMED:
-        raise EnqueueRefused(f"The prerequisite {cause} did not complete, so this job could never run.")
+        raise EnqueueRefused(
+            f"The prerequisite {cause} did not complete, so this job could never run.",
+            code="prerequisite_failed",
+        )
     job = insert(
         Terms(
             **{
@@ -148,7 +151,7 @@ def _lock_needed(needed: Mapping[str, Needed]) -> dict[str, dict[str, Any]]:
     }
     missing = set(needed) - set(known)
     if missing:
-        raise EnqueueRefused(f"There is no job {min(missing)} to wait for.")
+        raise EnqueueRefused(f"There is no job {min(missing)} to wait for.", code="unknown_prerequisite")
     return known
 
 

@@ -117,16 +117,20 @@ def make_terms(
 ) -> Terms:
     kind = registry.get(type_name)
     if delay is not None and run_at is not None:
-        raise EnqueueRefused("Give delay or run_at, not both.")
+        raise EnqueueRefused("Give delay or run_at, not both.", code="delay_and_run_at")
     _check_moment(run_at)
     attempts = max_attempts
     if attempts is None:
         attempts = kind.max_attempts or conf.current().max_attempts
     if not is_whole(attempts) or attempts < 1:
-        raise EnqueueRefused(f"max_attempts must be a whole number of at least 1, not {attempts!r}.")
+        raise EnqueueRefused(
+            f"max_attempts must be a whole number of at least 1, not {attempts!r}.", code="bad_max_attempts"
+        )
     level = kind.priority if priority is None else priority
     if not is_whole(level):
-        raise EnqueueRefused(f"priority must be a whole number (lower runs first), not {priority!r}.")
+        raise EnqueueRefused(
+            f"priority must be a whole number (lower runs first), not {priority!r}.", code="bad_priority"
+        )
     _check_text("submitter", submitter, 200)
     _check_text("correlation_id", correlation_id or "", 64)
     return Terms(type_name, level, attempts, _in_seconds(delay), run_at, submitter, correlation_id or None)
@@ -142,26 +146,32 @@ def _in_seconds(delay: timedelta | float | None) -> float:
     except (TypeError, ValueError):
         seconds = -1
     if not 0 <= seconds <= LONGEST.total_seconds():
-        raise EnqueueRefused(f"delay must lie between now and a hundred years from now, not {delay!r}.")
+        raise EnqueueRefused(
+            f"delay must lie between now and a hundred years from now, not {delay!r}.", code="bad_delay"
+        )
     return seconds
 
 
 def _check_moment(run_at: Any) -> None:
     if run_at is not None and (not isinstance(run_at, datetime) or timezone.is_naive(run_at)):
-        raise EnqueueRefused(f"run_at must be a datetime that carries a time zone, not {run_at!r}.")
+        raise EnqueueRefused(
+            f"run_at must be a datetime that carries a time zone, not {run_at!r}.", code="bad_run_at"
+        )
 
 
 def check_unique_key(key: str | None) -> str | None:
     if key is not None:
         if not key:
-            raise EnqueueRefused("unique_key must not be empty; leave it out for a job without one.")
+            raise EnqueueRefused(
+                "unique_key must not be empty; leave it out for a job without one.", code="bad_unique_key"
+            )
         _check_text("unique_key", key, 200)
     return key
 
 
 def _check_text(field: str, text: Any, limit: int) -> None:
     if not isinstance(text, str) or len(text) > limit or text != payloads.storable(text):
-        raise EnqueueRefused(f"{field} must be text of at most {limit} characters.")
+        raise EnqueueRefused(f"{field} must be text of at most {limit} characters.", code=f"bad_{field}")
 
 
 def admit(terms: Terms, count: int) -> None:
@@ -179,7 +189,10 @@ def insert(terms: Terms, draft: Draft) -> Job:
             existing.created = False
             return existing
         # The job that had the key has ended in between: the key is free again.
-    raise EnqueueRefused(f"The unique key {draft.unique_key!r} changes hands too quickly; try again.")
+    raise EnqueueRefused(
+        f"The unique key {draft.unique_key!r} changes hands too quickly; try again.",
+        code="unique_key_contended",
+    )
 
 
 def _insert_many(terms: Terms, drafts: Sequence[Draft]) -> list[str]:

@@ -92,7 +92,8 @@ def discard(job_ids: Collection[str] | str) -> int:
         live = [row.id for row in rows.values() if row.status in ACTIVE]
         if live:
             raise TransitionRefused(
-                f"{len(live)} of these jobs are not finished ({live[0]}); cancel them first."
+                f"{len(live)} of these jobs are not finished ({live[0]}); cancel them first.",
+                code="not_finished",
             )
         orchestrator.cut_loose(rows)
         Job.objects.filter(pk__among=rows).delete()
@@ -102,7 +103,9 @@ def discard(job_ids: Collection[str] | str) -> int:
 def change_priority(job_ids: Collection[str] | str, priority: int, *, actor: str = "") -> list[str]:
     """Only jobs that have not started."""
     if not is_whole(priority):
-        raise TransitionRefused(f"A priority is a whole number (lower runs first), not {priority!r}.")
+        raise TransitionRefused(
+            f"A priority is a whole number (lower runs first), not {priority!r}.", code="bad_priority"
+        )
     return _amend(job_ids, {"priority": priority}, f"priority {priority}", actor)
 
 

@@ -9,6 +9,7 @@ from typing import Any
 from django.conf import settings
 
 from jobs import payloads
+from jobs.exceptions import BadValue
 from jobs.lifecycle.enqueueing import is_whole
 from jobs.timetable.expressions import BadExpression, Expression
 from jobs.timetable.policy import CatchUp
@@ -51,20 +52,28 @@ def periodic(
     """
     title = type_name if name is None else name
     if not 0 < len(title) <= 100 or "\0" in title:
-        raise ValueError(f"A schedule's name has 1 to 100 characters, not {title!r}.")
+        raise BadValue(f"A schedule's name has 1 to 100 characters, not {title!r}.", code="bad_name")
     if catch_up not in set(CatchUp):
-        raise ValueError(f"{title}: catch_up is one of {', '.join(CatchUp)}, not {catch_up!r}.")
+        raise BadValue(
+            f"{title}: catch_up is one of {', '.join(CatchUp)}, not {catch_up!r}.", code="bad_catch_up"
+        )
     if priority is not None and not is_whole(priority):
-        raise ValueError(f"{title}: priority must be a whole number (lower runs first), not {priority!r}.")
+        raise BadValue(
+            f"{title}: priority must be a whole number (lower runs first), not {priority!r}.",
+            code="bad_priority",
+        )
     zone = settings.TIME_ZONE if tz is None else tz
     try:
         Expression(cron, zone)
     except BadExpression as problem:
-        raise BadExpression(f"The schedule {title}: {problem}") from None
+        raise BadExpression(f"The schedule {title}: {problem}", code=problem.code) from None
     body = payloads.encode_payload(payloads.merge(payload, arguments))
     new = Declared(title, type_name, body, cron, zone, CatchUp(catch_up), priority)
     if _declared.get(title, new) != new:
-        raise ValueError(f"A schedule named {title!r} is declared already; give this one another name=….")
+        raise BadValue(
+            f"A schedule named {title!r} is declared already; give this one another name=….",
+            code="name_taken",
+        )
     _declared[title] = new
 
 

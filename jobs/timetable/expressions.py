@@ -16,6 +16,8 @@ from zoneinfo import ZoneInfo
 
 from cronsim import CronSim, CronSimError
 
+from jobs.exceptions import BadValue
+
 LONGEST = 100
 _FIELDS = ("second", "minute", "hour", "day-of-month", "month", "day-of-week")
 _MEANING = {
@@ -29,8 +31,10 @@ _MEANING = {
 _FIRST_LOOK = timedelta(minutes=2)
 
 
-class BadExpression(ValueError):
+class BadExpression(BadValue):
     """It says which field is wrong, and what may be there."""
+
+    code = "bad_expression"
 
 
 @dataclass(frozen=True)
@@ -40,14 +44,16 @@ class Expression:
 
     def __post_init__(self) -> None:
         if len(self.cron) > LONGEST:
-            raise BadExpression(f"A cron expression is text of at most {LONGEST} characters.")
+            raise BadExpression(
+                f"A cron expression is text of at most {LONGEST} characters.", code="too_long"
+            )
         _zone(self.zone)
         try:
             self._ticks_from(datetime(2024, 1, 1, tzinfo=UTC))
         except CronSimError as problem:
-            raise BadExpression(_explain(self.cron, str(problem))) from None
+            raise _explain(self.cron, str(problem)) from None
         if self._next(datetime(2024, 1, 1, tzinfo=UTC)) is None:
-            raise BadExpression(f"{self.cron!r} never fires: no month has such a day.")
+            raise BadExpression(f"{self.cron!r} never fires: no month has such a day.", code="never_fires")
 
     def after(self, moment: datetime) -> datetime:
         """The first tick later than this."""
@@ -99,17 +105,22 @@ def _zone(name: str) -> tzinfo:
         TypeError,
     ):  # whatever a hostile name does to the file system's names
         raise BadExpression(
-            f"{str(name)[:80]!r} is not a time zone such as UTC or Europe/Berlin (or this machine has no tzdata)."
+            f"{str(name)[:80]!r} is not a time zone such as UTC or Europe/Berlin (or this machine has no tzdata).",
+            code="not_a_time_zone",
         ) from None
 
 
-def _explain(cron: str, problem: str) -> str:
+def _explain(cron: str, problem: str) -> BadExpression:
     parts = cron.split()
     wrong = problem.removeprefix("Bad ")
     if wrong not in _FIELDS:
-        return (
+        return BadExpression(
             f"{cron!r} has {len(parts)} fields; a cron expression has five (minute, hour, day of month, month, "
-            "day of week), or six with seconds in front."
+            "day of week), or six with seconds in front.",
+            code="wrong_number_of_fields",
         )
     field = parts[_FIELDS.index(wrong) - (6 - len(parts))]
-    return f"{cron!r}: {field!r} is no {wrong} ({_MEANING[wrong]}; lists 1,2, ranges 1-5 and steps */15 of them)."
+    return BadExpression(
+        f"{cron!r}: {field!r} is no {wrong} ({_MEANING[wrong]}; lists 1,2, ranges 1-5 and steps */15 of them).",
+        code=f"bad_{wrong.replace('-', '_')}",
+    )

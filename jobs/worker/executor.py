@@ -245,7 +245,9 @@ class Executor:
                 self._stop(run, TIMEOUT)
             elif now > run.trusted_until:
                 log.error(
-                    "job %s: its lease could not be renewed in time; stopping it", run.claimed.lease.job_id
+                    "job %s: its lease could not be renewed in time; stopping it",
+                    run.claimed.lease.job_id,
+                    extra={"code": "lease_not_renewed"},
                 )
                 self._stop(run, CANCELLED)
 
@@ -282,7 +284,13 @@ class Executor:
         run.context.stop(reason)
         if run.isolated:
             return  # its child is killed by the thread that watches it
-        log.warning("stopping job %s (%s): %s", run.claimed.lease.job_id, run.claimed.type, reason)
+        log.warning(
+            "stopping job %s (%s): %s",
+            run.claimed.lease.job_id,
+            run.claimed.type,
+            reason,
+            extra={"code": "stopping_job"},
+        )
         self._abandon(run, reason)
 
     def _abandon(self, run: Run, reason: str) -> None:

@@ -118,7 +118,10 @@ class WorkerLoop:
                 if not self._transport.may_come_back():
                     raise
                 log.warning(
-                    "%s is out of reach (%s); trying again", self._transport.place, str(error).strip()
+                    "%s is out of reach (%s); trying again",
+                    self._transport.place,
+                    str(error).strip(),
+                    extra={"code": "unreachable"},
                 )
                 self._transport.reconnect()
                 patience.wait()
@@ -127,8 +130,8 @@ class WorkerLoop:
     def _wait_for_it(self, lacks: str) -> None:
         """A worker of the next release may be there before its tables; those of the last one do the work meanwhile."""
         if self.options.ends_by_itself:
-            raise WorkerRefused(f"{lacks}; run `manage.py migrate` first.")
-        log.warning("%s; waiting until `manage.py migrate` was run", lacks)
+            raise WorkerRefused(f"{lacks}; run `manage.py migrate` first.", code="not_migrated")
+        log.warning("%s; waiting until `manage.py migrate` was run", lacks, extra={"code": "not_migrated"})
 
     def _register_again(self) -> None:
         log.warning("worker %s is no longer registered; registering again", self._transport.name)
@@ -151,11 +154,13 @@ class WorkerLoop:
                 self._rest(refusal)
                 continue
             except WorkerRefused as refusal:
-                log.warning("%s", refusal)
+                log.warning("%s", refusal, extra={"code": refusal.code})
                 self._bell.wait(1.0)
                 continue
             except self._transport.troubles as error:
-                log.warning("cannot claim (%s); trying again", str(error).strip())
+                log.warning(
+                    "cannot claim (%s); trying again", str(error).strip(), extra={"code": "claim_failed"}
+                )
                 self._answer_lost = True
                 self._transport.reconnect()
                 patience.wait()
@@ -247,7 +252,7 @@ class WorkerLoop:
             self._bell.wait(0.2)
             return
         if not self._disabled:
-            log.warning("%s", refusal)
+            log.warning("%s", refusal, extra={"code": refusal.code})
             self._disabled = True
         self._bell.wait(1.0)
 
@@ -270,7 +275,7 @@ class WorkerLoop:
 
     def _obey(self, order: str) -> None:
         if order == "draining" and not self._stop_requested:
-            log.info("asked to drain")
+            log.info("asked to drain", extra={"code": "asked_to_drain"})
             self._stop_requested = 1
             self._bell.ring()
         elif order == "" and self._disabled:
@@ -297,7 +302,7 @@ class WorkerLoop:
         """Let running jobs finish within the drain timeout (a second signal cuts it short), release the rest, leave."""
         if self._stop_requested and self._dismissal is None:
             self._executor.ask_to_drain()
-            log.info("stopping: %d job(s) may finish", self._executor.running)
+            log.info("stopping: %d job(s) may finish", self._executor.running, extra={"code": "draining"})
         deadline = time.monotonic() + conf.current().drain_timeout.total_seconds()
         while self._executor.running and self._stop_requested < 2:
             self._executor.relieve()
@@ -320,6 +325,7 @@ class WorkerLoop:
             self._reporter.completed,
             self._reporter.failed,
             "" if written else "; some outcomes could not be written",
+            extra={"code": "stopped"},
         )
 
     def _say_goodbye(self, leftovers: list[Lease]) -> None:

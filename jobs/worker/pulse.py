@@ -57,7 +57,10 @@ class Pulse:
                 return
             except self._transport.troubles as error:
                 log.warning(
-                    "%s is out of reach (%s); running jobs go on", self._transport.place, str(error).strip()
+                    "%s is out of reach (%s); running jobs go on",
+                    self._transport.place,
+                    str(error).strip(),
+                    extra={"code": "unreachable"},
                 )
                 self._transport.reconnect()
                 patience.wait(self._stopping)

@@ -127,7 +127,12 @@ class Reporter:
                 self._on_dismissed(dismissal)
                 return
             except self._transport.unreachable as error:
-                log.warning("cannot report to %s (%s); trying again", self._transport.place, error)
+                log.warning(
+                    "cannot report to %s (%s); trying again",
+                    self._transport.place,
+                    error,
+                    extra={"code": "report_failed"},
+                )
                 self._transport.reconnect()
                 patience.wait()
                 continue
@@ -223,4 +228,6 @@ class Reporter:
             self._on_lost(lease)
 
     def _lost(self, lease: Lease) -> None:
-        log.warning("job %s: the lease was lost; its outcome is dropped", lease.job_id)
+        log.warning(
+            "job %s: the lease was lost; its outcome is dropped", lease.job_id, extra={"code": "lease_lost"}
+        )

@@ -168,7 +168,11 @@ class Site:
 
     def _complain(self, problem: str) -> None:
         log.warning(
-            "job %s: %s cannot be asked (%s); trying again", self._job.id, self._access.server, problem
+            "job %s: %s cannot be asked (%s); trying again",
+            self._job.id,
+            self._access.server,
+            problem,
+            extra={"code": "server_not_asked"},
         )
 
     # -- the end -----------------------------------------------------------------------------------------------------

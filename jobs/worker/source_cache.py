@@ -42,9 +42,13 @@ _TRIES = 2
 class SourceDamaged(JobsError):
     """What the server sent is not the file that it promised."""
 
+    code = "source_damaged"
+
 
 class WorkerDiskFull(JobsError):
     """This machine has no room for the job."""
+
+    code = "worker_disk_full"
 
 
 @dataclass(frozen=True)
@@ -61,7 +65,9 @@ class SourceFile:
             known = isinstance(name, str) and isinstance(sha256, str) and bool(_SHA256.fullmatch(sha256))
             if known and isinstance(size, int) and size >= 0:
                 return cls(str(name), size, str(sha256))
-        raise SourceDamaged("The server's description of the source file cannot be understood.")
+        raise SourceDamaged(
+            "The server's description of the source file cannot be understood.", code="bad_description"
+        )
 
     @property
     def file_name(self) -> str:
@@ -172,7 +178,8 @@ class _Fetching:
                 return
             self._part.unlink()
         raise SourceDamaged(
-            f"The source of job {self._job.id} arrived {_TRIES} times with another checksum than the server names."
+            f"The source of job {self._job.id} arrived {_TRIES} times with another checksum than the server names.",
+            code="wrong_checksum",
         )
 
     def _resume(self) -> tuple[int, Any]:
@@ -204,7 +211,9 @@ class _Fetching:
             for chunk in response.iter_raw():
                 self._raise_if_cancelled()
                 if self._have + len(chunk) > self._source.bytes:
-                    raise SourceDamaged(f"The source of job {self._job.id} is longer than the server said.")
+                    raise SourceDamaged(
+                        f"The source of job {self._job.id} is longer than the server said.", code="too_long"
+                    )
                 file.write(chunk)
                 self._digest.update(chunk)
                 self._have += len(chunk)

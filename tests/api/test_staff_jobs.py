@@ -42,7 +42,7 @@ def test_what_is_not_possible_is_a_conflict_and_is_not_logged(admin_client: Clie
     assert "completed" in refused(admin_client.post(f"/api/jobs/{done.pk}/cancel"), 409, "not_possible")
     assert "pending" in refused(admin_client.post(f"/api/jobs/{waiting.pk}/retry"), 409, "not_possible")
     enqueue("tests.noop", unique_key="k")
-    assert "unique key" in refused(admin_client.post(f"/api/jobs/{first.pk}/retry"), 409, "not_possible")
+    assert first.pk in refused(admin_client.post(f"/api/jobs/{first.pk}/retry"), 409, "not_possible")
     assert not LogEntry.objects.exists()
 
 

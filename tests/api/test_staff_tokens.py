@@ -12,6 +12,7 @@ from django.contrib.auth.models import User
 from django.core import signing
 
 from jobs import staff_tokens
+from jobs.exceptions import BadValue
 from tests.conftest import RunManage
 from tests.support.pages.admin_pages import failed_job
 from tests.support.pages.staff_client import bearer, get
@@ -81,11 +82,13 @@ def test_a_token_for_other_purposes_opens_nothing(root: User) -> None:
 
 def test_tokens_are_for_staff_and_for_a_bounded_time(root: User) -> None:
     visitor = User.objects.create_user("visitor")
-    with pytest.raises(ValueError, match="not an active member"):
+    with pytest.raises(BadValue) as refusal:
         staff_tokens.issue(visitor, timedelta(hours=1))
+    assert refusal.value.code == "not_staff"
     for lifetime in (timedelta(0), timedelta(days=400)):
-        with pytest.raises(ValueError, match="at most"):
+        with pytest.raises(BadValue) as refusal:
             staff_tokens.issue(root, lifetime)
+        assert refusal.value.code == "bad_lifetime"
 
 
 @pytest.mark.django_db(transaction=True)

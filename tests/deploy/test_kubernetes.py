@@ -134,7 +134,7 @@ def test_a_video_is_published_although_a_worker_dies_and_another_drains(cluster:
     assert "job(s) may finish" in told
     assert list(cluster.attempts("demo.count").values()) == [[(busy, "completed")]], "it has finished"
     wait_until(lambda: len(cluster.ready("worker")) == 2, interval=1)
-    assert "Every rule holds." in cluster.manage("check_invariants")
+    cluster.manage("check_invariants")  # fails if a rule is broken
 
 
 # Down as up: the manifest waits for five minutes and then takes one worker a minute.

@@ -75,7 +75,7 @@ def test_a_killed_worker_is_found_dead_without_its_session(
 
 def test_the_commands_that_read_much_work_too(through: dict[str, str], run_manage: RunManage) -> None:
     job = enqueue("tests.noop")
-    assert run_manage("check_invariants", env=through).stdout == "Every rule holds.\n"
+    assert run_manage("check_invariants", env=through).returncode == 0
     run_manage("runworker", "--until-empty", env=through)
     assert status_of(job) == "completed"
     run_manage("reconcile", env=through)

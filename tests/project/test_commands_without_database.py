@@ -39,8 +39,8 @@ def test_a_database_that_is_away(pool: str) -> None:
     nobody_there = f"postgresql://nobody@127.0.0.1:{free_port()}/nothing"
     done = run("jobs", "status", DATABASE_URL=nobody_there, DATABASE_POOL=pool)
     assert (done.returncode, done.stdout) == (1, "")
-    assert done.stderr.startswith("The database cannot be used: connection failed: ")
-    assert "Connection refused. DATABASES says where it is" in done.stderr
+    assert "Connection refused" in done.stderr
+    assert "DATABASES" in done.stderr
     assert len(done.stderr.splitlines()) == 1
 
 
@@ -51,8 +51,8 @@ def test_djangos_own_commands_say_it_too(command: list[str]) -> None:
     nobody_there = f"postgresql://nobody@127.0.0.1:{free_port()}/nothing"
     done = run(*command, DATABASE_URL=nobody_there, DATABASE_POOL="10")
     assert done.returncode == 1
-    assert done.stderr.startswith("The database cannot be used: connection failed: ")
-    assert done.stderr.endswith("Connection refused. DATABASE_URL says where it is.\n")
+    assert "Connection refused" in done.stderr
+    assert "DATABASE_URL" in done.stderr
     assert len(done.stderr.splitlines()) == 1
     shown = run(*command, "--traceback", DATABASE_URL=nobody_there)
     assert (shown.returncode, "Traceback" in shown.stderr) == (1, True)
@@ -62,8 +62,9 @@ def test_djangos_own_commands_say_it_too(command: list[str]) -> None:
 def test_a_database_that_waits_for_its_migrations(command: list[str], tmp_path: Path) -> None:
     done = run(*command, DATABASE_URL=f"sqlite:///{tmp_path / 'new.sqlite3'}")
     assert (done.returncode, done.stdout) == (1, "")
-    assert done.stderr.startswith("The database lacks the migration jobs.0001_initial and ")
-    assert done.stderr.endswith(" more: run manage.py migrate.\n")
+    (line,) = done.stderr.splitlines()
+    assert "jobs.0001_initial" in line
+    assert "manage.py migrate" in line
 
 
 def test_whoever_wants_to_see_the_traceback_sees_it(tmp_path: Path) -> None:

@@ -35,10 +35,9 @@ def newest() -> Iterator[str]:
 def test_a_site_that_is_ahead_of_its_database_gets_no_visitors(newest: str) -> None:
     assert schema.missing() == [f"jobs.{newest}"]
     answer = Client().get("/health")
-    assert (answer.status_code, answer.json()["reasons"]) == (
-        503,
-        ["The database is older than the code: run migrate."],
-    )
+    assert (answer.status_code, answer.json()["status"]) == (503, "down")
+    (reason,) = answer.json()["reasons"]
+    assert "migrate" in reason
     call_command("migrate", "jobs", fake=True, verbosity=0)
     assert Client().get("/health").status_code == 200
 
@@ -48,7 +47,7 @@ def test_a_worker_that_is_ahead_of_its_database_waits_for_it(
 ) -> None:
     job = enqueue("tests.noop")
     worker = start_manage("runworker", env=QUICK)
-    wait_until(lambda: f"it lacks jobs.{newest}; waiting" in worker.read_output())
+    wait_until(lambda: f"jobs.{newest}" in worker.read_output())
     assert status_of(job) == "pending"
     call_command("migrate", "jobs", fake=True, verbosity=0)
     wait_until(lambda: status_of(job) == "completed")
@@ -57,7 +56,8 @@ def test_a_worker_that_is_ahead_of_its_database_waits_for_it(
 def test_a_worker_in_a_script_says_what_to_do_first(newest: str, run_manage: RunManage) -> None:
     done = run_manage("runworker", "--until-empty", check=False)
     assert done.returncode == 1
-    assert f"it lacks jobs.{newest}; run `manage.py migrate` first." in done.stderr
+    assert f"jobs.{newest}" in done.stderr
+    assert "manage.py migrate" in done.stderr
 
 
 def test_once_it_was_current_nothing_is_asked_any_more(django_assert_num_queries: Any) -> None:

@@ -20,6 +20,9 @@ UNITS = {"ms": 0.001, "s": 1, "m": 60, "min": 60, "h": 3600, "d": 86400, "": 1}
 WHOLE = ["max_attempts", "max_depth", "warn_depth", "submitter_rate", "payload_max_bytes", "error_max_chars"]
 
 
+DURATION_CODES = {"not_a_duration", "unknown_unit", "duration_out_of_range"}
+
+
 def is_valid(value: Any, *, key: str = "RETENTION") -> bool:
     return find_problems({key: value}) == []
 
@@ -47,8 +50,8 @@ def test_a_timedelta_and_its_seconds_mean_the_same(duration: timedelta) -> None:
 )
 def test_what_is_no_duration_is_refused(value: Any) -> None:
     (problem,) = find_problems({"RETENTION": value})
-    assert problem.startswith("JOBS['RETENTION']: ")
-    assert problem.endswith(".")
+    assert (problem.setting, problem.code in DURATION_CODES) == ("RETENTION", True)
+    assert problem.startswith("JOBS['RETENTION']")
 
 
 @given(
@@ -57,7 +60,7 @@ def test_what_is_no_duration_is_refused(value: Any) -> None:
 def test_any_value_of_any_setting_is_either_read_or_refused_with_a_sentence(value: Any) -> None:
     for setting in fields(JobsSettings):
         for problem in find_problems({setting.name.upper(): value}):
-            assert problem.startswith("JOBS[")
+            assert (problem.startswith("JOBS["), problem.code != "") == (True, True)
 
 
 @pytest.mark.parametrize("value", [7, "7", " 7 ", "1_000"])
@@ -90,35 +93,42 @@ def test_what_is_no_flag_is_refused() -> None:
 
 def test_an_unknown_key_gets_a_suggestion() -> None:
     (problem,) = find_problems({"CLAIM_DURATON": "5m"})
-    assert problem == "JOBS['CLAIM_DURATON'] is not a setting. Did you mean CLAIM_DURATION?"
+    assert (problem.setting, problem.code) == ("CLAIM_DURATON", "unknown_setting")
+    assert problem.endswith("Did you mean CLAIM_DURATION?")
 
 
 def test_an_unknown_key_that_resembles_nothing_gets_the_list() -> None:
     (problem,) = find_problems({"ZZZ": 1})
-    assert "Known: ALERT_ALLOW_PRIVATE, ALERT_FORMAT, " in problem
+    assert problem.code == "unknown_setting"
+    assert ", ".join(sorted(setting.name.upper() for setting in fields(JobsSettings))) in problem
     assert find_problems({7: 1}) != []
 
 
 def test_every_problem_is_named_at_once() -> None:
-    assert len(find_problems({"CLAIM_DURATION": "banana", "MAX_ATTEMPTS": 0, "COLOUR": "red"})) == 3
+    found = find_problems({"CLAIM_DURATION": "banana", "MAX_ATTEMPTS": 0, "COLOUR": "red"})
+    assert [(problem.setting, problem.code) for problem in found] == [
+        ("CLAIM_DURATION", "not_a_duration"),
+        ("MAX_ATTEMPTS", "below_minimum"),
+        ("COLOUR", "unknown_setting"),
+    ]
 
 
 def test_what_is_no_dictionary_is_refused() -> None:
-    assert find_problems(["CLAIM_DURATION"]) == ["JOBS must be a dictionary."]
+    assert [problem.code for problem in find_problems(["CLAIM_DURATION"])] == ["not_a_dictionary"]
 
 
 @pytest.mark.parametrize(
-    ("values", "complaint"),
+    ("values", "code"),
     [
-        ({"HEARTBEAT_INTERVAL": "20s", "CLAIM_DURATION": "30s"}, "at most half of CLAIM_DURATION"),
-        ({"CLAIM_DURATION": "59s"}, "at most half of CLAIM_DURATION"),
-        ({"HEARTBEAT_INTERVAL": "5m"}, "must be below OFFLINE_THRESHOLD"),
-        ({"BACKOFF_BASE": "2h"}, "must not exceed BACKOFF_CAP"),
+        ({"HEARTBEAT_INTERVAL": "20s", "CLAIM_DURATION": "30s"}, "above_half_the_claim"),
+        ({"CLAIM_DURATION": "59s"}, "above_half_the_claim"),
+        ({"HEARTBEAT_INTERVAL": "5m"}, "above_offline_threshold"),
+        ({"BACKOFF_BASE": "2h"}, "above_backoff_cap"),
     ],
 )
-def test_settings_that_contradict_each_other_are_refused(values: dict[str, str], complaint: str) -> None:
+def test_settings_that_contradict_each_other_are_refused(values: dict[str, str], code: str) -> None:
     (problem,) = find_problems(values)
-    assert complaint in problem
+    assert problem.code == code
 
 
 def test_the_defaults_are_those_of_the_contract() -> None:
@@ -159,17 +169,18 @@ def test_without_any_settings_the_defaults_count(settings: Any) -> None:
 @pytest.mark.django_db
 def test_reading_a_wrong_setting_raises_with_the_reason(settings: Any) -> None:
     settings.JOBS = {"CLAIM_DURATION": "banana"}
-    with pytest.raises(ImproperlyConfigured, match="'banana' is not a duration"):
+    with pytest.raises(ImproperlyConfigured, match="'banana'"):
         conf.current()
     (message,) = [message for message in run_checks() if message.id == "jobs.E001"]
-    assert message.hint == "See jobs/conf.py for every setting and its default."
+    assert "jobs/conf.py" in str(message.hint)
 
 
 @pytest.mark.django_db(transaction=True)
 def test_a_wrong_environment_variable_is_refused_at_start_up(run_manage: RunManage) -> None:
     refused = run_manage("check", check=False, env={"JOBS_CLAIM_DURATION": "banana", "JOBS_MAX_ATEMPTS": "5"})
     assert refused.returncode == 1
-    assert "JOBS['CLAIM_DURATION']: 'banana' is not a duration" in refused.stderr
-    assert "JOBS['MAX_ATEMPTS'] is not a setting. Did you mean MAX_ATTEMPTS?" in refused.stderr
+    assert "JOBS['CLAIM_DURATION']: 'banana'" in refused.stderr
+    assert "JOBS['MAX_ATEMPTS']" in refused.stderr
+    assert "Did you mean MAX_ATTEMPTS?" in refused.stderr
     assert refused.stderr.count("jobs.E001") == 2
     assert "Traceback" not in refused.stderr

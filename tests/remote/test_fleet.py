@@ -194,7 +194,7 @@ def test_an_outdated_worker_is_told_so_and_gets_nothing_until_it_is_upgraded(
     answer = far.heartbeat("busy", running=leases([job]))
     assert (answer["order"], answer["min_version"]) == ("outdated", "0.10")
     assert [entry["reason"] for entry in answer["stop"]] == ["outdated"]
-    assert "0.10 or newer" in refused(far.ask(), 403, "worker_outdated")
+    assert "0.10" in refused(far.ask(), 403, "worker_outdated")
     good(far.report("release", job))
     assert far.heartbeat("starting", version="0.10.0")["order"] == ""
     assert far.claim(1)

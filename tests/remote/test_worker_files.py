@@ -13,7 +13,7 @@ import pytest
 from jobs import enqueue
 from jobs.models import Job
 from tests.jobapp.notes import read_notes
-from tests.support.processes import wait_until
+from tests.support.processes import has_logged, wait_until
 from tests.support.queue.actors import outcomes_of, status_of, stored
 from tests.support.queue.workers import wait_for_status
 from tests.support.remote.remote_site import RemoteSite, is_ready, started, stop
@@ -101,7 +101,7 @@ def test_a_server_that_restarts_in_the_middle_gets_the_rest(
     wait_until(lambda: read_notes(log, "sent"))
     remote_site.kill_server()
     gate.touch()
-    wait_until(lambda: "cannot be asked" in worker.read_output())
+    wait_until(lambda: has_logged(worker, "server_not_asked"))
     remote_site.serve()
     wait_for_status(job, "completed")
     assert is_copied(source, "copies")

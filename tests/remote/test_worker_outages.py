@@ -11,7 +11,7 @@ import pytest
 from jobs import enqueue, enqueue_many
 from jobs.models import Job, Worker
 from tests.jobapp.notes import read_notes
-from tests.support.processes import wait_until
+from tests.support.processes import has_logged, wait_until
 from tests.support.queue.actors import outcomes_of, status_of, stored
 from tests.support.queue.workers import wait_for_status
 from tests.support.remote.remote_site import RemoteSite, is_ready, started, stop
@@ -27,7 +27,7 @@ def test_a_server_that_is_killed_and_started_again_costs_nothing(remote_site: Re
     worker = remote_site.work("--concurrency=2", key=remote_site.key())
     wait_until(lambda: len(read_notes(log)) > 10, interval=0.005)
     remote_site.kill_server()
-    wait_until(lambda: "trying again" in worker.read_output())
+    wait_until(lambda: has_logged(worker, "claim_failed") or has_logged(worker, "report_failed"))
     remote_site.serve()
     wait_until(lambda: Job.objects.completed().count() == len(ids))
     assert sorted(note["job"] for note in read_notes(log)) == sorted(ids), "each has run once"
@@ -44,7 +44,7 @@ def test_an_outcome_is_kept_until_the_server_is_back(remote_site: RemoteSite, lo
     remote_site.wire.cut()
     gate.touch()
     wait_until(lambda: read_notes(log, "finished"))
-    wait_until(lambda: "cannot report" in worker.read_output())
+    wait_until(lambda: has_logged(worker, "report_failed"))
     remote_site.wire.mend()
     wait_for_status(job, "completed")
     assert (stored(job.pk).result, outcomes_of(job.pk)) == ("held", ["completed"])
@@ -96,7 +96,7 @@ def test_a_worker_that_is_cut_off_stops_the_job_and_its_late_report_is_refused(
     gate.touch()
     wait_for_status(job, "completed")
     os.kill(stop_near, signal.SIGCONT)
-    wait_until(lambda: "the lease was lost" in near.read_output() or "stopping job" in near.read_output())
+    wait_until(lambda: has_logged(near, "lease_lost") or has_logged(near, "stopping_job"))
     assert outcomes_of(job.pk) == ["lost", "completed"]
     assert stored(job.pk).attempt_number == 2
     after = enqueue("remote.record", log=log)
@@ -112,7 +112,7 @@ def test_a_lease_that_cannot_be_renewed_ends_the_job(remote_site: RemoteSite, lo
     remote_site.wire.cut()
     wait_until(lambda: read_notes(log, "stopped"))
     wait_until(lambda: not Path(note["folder"]).exists())
-    assert "could not be renewed in time" in worker.read_output()
+    assert has_logged(worker, "lease_not_renewed")
     remote_site.wire.mend()
     wait_until(lambda: len(read_notes(log, "started")) == 2)
     assert outcomes_of(job.pk)[0] == "lost"

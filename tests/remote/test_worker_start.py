@@ -15,8 +15,9 @@ import pytest
 
 from jobs import enqueue
 from jobs.models import Worker
+from jobs.worker.over_http.address import WrongAddress, parse_server
 from tests.jobapp.notes import read_notes
-from tests.support.processes import ManageProcess, free_port, wait_until
+from tests.support.processes import ManageProcess, free_port, has_logged, wait_until
 from tests.support.queue.workers import wait_for_status
 from tests.support.remote.remote_site import RemoteSite, is_ready, stop
 
@@ -24,6 +25,8 @@ pytestmark = pytest.mark.django_db(transaction=True)
 
 KEY = "k" * 43
 SECRET = "a secret of the administrators"
+LOOKS_LIKE = "https://example.org/api"
+"""How the URL of an API looks: said where something else answers."""
 
 
 def ends_with(worker: ManageProcess, code: int, *parts: str) -> None:
@@ -63,39 +66,57 @@ def elsewhere() -> Iterator[str]:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "complaint"),
+    ("arguments", "shown"),
     [
-        (("--server", "ftp://example.org"), "is not a URL of a site"),
-        (("--server", "example.org"), "is not a URL of a site"),
-        (("--server", "http://[::1"), "is not a URL"),
-        (("--server", "http://example.org/api"), "plain http"),
-        (("--server", "https://ann:pass@example.org/api"), "no user name"),
-        (("--concurrency", "1000"), "at most 256"),
-        (("--types", "work.nothing"), "No job type is named"),
+        (("--server", "ftp://example.org"), "'ftp://example.org'"),
+        (("--server", "example.org"), "'example.org'"),
+        (("--server", "http://[::1"), "'http://[::1'"),
+        (("--server", "http://example.org/api"), "--allow-http"),
+        (("--server", "https://ann:pass@example.org/api"), "--key-file"),
+        (("--concurrency", "1000"), "256"),
+        (("--types", "work.nothing"), "'work.nothing'"),
     ],
 )
-def test_wrong_arguments(remote_site: RemoteSite, arguments: tuple[str, str], complaint: str) -> None:
-    ends_with(remote_site.work(*arguments, key=KEY), 2, complaint)
+def test_wrong_arguments(remote_site: RemoteSite, arguments: tuple[str, str], shown: str) -> None:
+    ends_with(remote_site.work(*arguments, key=KEY), 2, shown)
+
+
+@pytest.mark.parametrize(
+    ("text", "code"),
+    [
+        ("ftp://example.org", "not_a_site"),
+        ("example.org", "not_a_site"),
+        ("http://[::1", "not_a_url"),
+        ("https://example.org/a b", "not_a_url"),
+        ("http://example.org/api", "plain_http"),
+        ("https://ann:pass@example.org/api", "more_than_a_place"),
+    ],
+)
+def test_an_address_that_a_worker_may_not_use(text: str, code: str) -> None:
+    with pytest.raises(WrongAddress) as refusal:
+        parse_server(text)
+    assert refusal.value.code == code
 
 
 def test_without_a_key_it_says_where_one_comes_from(remote_site: RemoteSite, tmp_path: Path) -> None:
-    ends_with(remote_site.work(), 2, "There is no key", "--register")
-    ends_with(remote_site.work("--key-file", str(tmp_path / "nothing")), 2, "cannot be read")
-    ends_with(remote_site.work(key="not a key"), 2, "SPROCKET_KEY holds is not a worker's key")
+    ends_with(remote_site.work(), 2, "SPROCKET_KEY", "--register")
+    ends_with(remote_site.work("--key-file", str(tmp_path / "nothing")), 2, str(tmp_path / "nothing"))
+    ends_with(remote_site.work(key="not a key"), 2, "SPROCKET_KEY", "43")
     ends_with(remote_site.work("--register", "shed"), 2, "SPROCKET_ADMIN_SECRET")
 
 
 def test_of_runworker_it_refuses_what_makes_no_sense(remote_site: RemoteSite) -> None:
-    for arguments, complaint in (
-        (("--processes", "2"), "one process"),
-        (("--name", "me"), "goes with its key"),
+    for arguments, shown in (
+        (("--processes", "2"), "--concurrency"),
+        (("--name", "me"), "--name"),
     ):
-        ends_with(remote_site.work(*arguments, key=KEY, script=False), 2, complaint)
+        ends_with(remote_site.work(*arguments, key=KEY, script=False), 2, shown)
 
 
 def test_a_server_that_is_none(remote_site: RemoteSite, elsewhere: str) -> None:
-    ends_with(remote_site.work(key=KEY, server=f"{elsewhere}/api"), 1, "is not the API of a Sprocket site")
-    ends_with(remote_site.work(key=KEY, server=f"{elsewhere}/moved"), 1, "redirects are not followed")
+    ends_with(remote_site.work(key=KEY, server=f"{elsewhere}/api"), 1, elsewhere, LOOKS_LIKE)
+    moved_to = "'https://example.org/api/worker/heartbeat'"
+    ends_with(remote_site.work(key=KEY, server=f"{elsewhere}/moved"), 1, moved_to, LOOKS_LIKE)
 
 
 @pytest.mark.skipif(shutil.which("openssl") is None, reason="openssl makes the certificate")
@@ -117,27 +138,27 @@ def test_certificates_are_judged_by_the_trust_store_of_the_machine(
     server.socket = context.wrap_socket(server.socket, server_side=True)
     threading.Thread(target=server.serve_forever, daemon=True).start()
     url = f"https://127.0.0.1:{server.server_address[1]}/api"
-    ends_with(remote_site.work(key=KEY, server=url), 1, "is not trusted here")
+    ends_with(remote_site.work(key=KEY, server=url), 1, "SSL_CERT_FILE")
     trusting = {"SSL_CERT_FILE": str(certificate)}
-    ends_with(remote_site.work(key=KEY, server=url, env=trusting), 1, "is not the API of a Sprocket site")
+    ends_with(remote_site.work(key=KEY, server=url, env=trusting), 1, LOOKS_LIKE)
     server.shutdown()
     server.server_close()
 
 
 def test_a_wrong_key_and_a_wrong_path(remote_site: RemoteSite) -> None:
     remote_site.serve()
-    ends_with(remote_site.work(key=KEY), 1, "This key belongs to nobody")
+    ends_with(remote_site.work(key=KEY), 1, " key")
     wrong = remote_site.wire_url.removesuffix("/api")
-    ends_with(remote_site.work(key=KEY, server=wrong), 1, "is not the API of a Sprocket site")
+    ends_with(remote_site.work(key=KEY, server=wrong), 1, LOOKS_LIKE)
 
 
 def test_a_server_that_is_not_there_yet_is_waited_for(remote_site: RemoteSite, log: str) -> None:
     job = enqueue("remote.record", log=log)
     worker = remote_site.work(key=remote_site.key(), server=f"http://127.0.0.1:{free_port()}/api")
-    wait_until(lambda: "is out of reach" in worker.read_output())
+    wait_until(lambda: has_logged(worker, "unreachable"))
     assert stop(worker) == 0
     worker = remote_site.work("--drain", key=remote_site.key("other"))
-    wait_until(lambda: "is out of reach" in worker.read_output())
+    wait_until(lambda: has_logged(worker, "unreachable"))
     remote_site.serve()
     wait_for_status(job, "completed")
     assert worker.wait(timeout=120) == 0

@@ -12,7 +12,7 @@ from django.db import connection
 from django.test.utils import CaptureQueriesContext
 from pytest_django import Settings
 
-from jobs import EnqueueRefused, database, housekeeping, periodic, recovery, snapshot
+from jobs import UnknownJobType, database, housekeeping, periodic, recovery, snapshot
 from jobs.invariants import broken_rules
 from jobs.models import Firing, Job, Schedule
 from jobs.timetable import declarations, schedules
@@ -124,7 +124,7 @@ def test_an_expression_that_means_nothing_any_more_pauses_it_and_says_why() -> N
     assert len(schedules.fire_due()) == 1
     row = stored("broken")
     assert (row.paused, row.next_at) == (True, None)
-    assert "'Atlantis/Centre' is not a time zone" in row.problem
+    assert "'Atlantis/Centre'" in row.problem
     assert schedules.resume(["broken"]) == []
     Schedule.objects.filter(pk="broken").update(timezone="UTC")
     assert schedules.resume(["broken"]) == ["broken"]
@@ -162,8 +162,9 @@ def test_run_now_adds_a_job_beside_the_ticks(declare: Declare) -> None:
     assert stored("nightly").next_at == before
     assert schedules.run_now("unheard-of") is None
     Schedule.objects.update(type="tests.unheard_of")
-    with pytest.raises(EnqueueRefused, match=r"tests\.unheard_of"):
+    with pytest.raises(UnknownJobType) as refusal:
         schedules.run_now("nightly")
+    assert refusal.value.name == "tests.unheard_of"
 
 
 # -- who looks ---------------------------------------------------------------------------------------------------------

@@ -9,6 +9,7 @@ from django.core.checks import run_checks
 from pytest_django import Settings
 
 from jobs import periodic
+from jobs.exceptions import BadValue
 from jobs.models import Schedule
 from jobs.timetable import declarations, schedules
 from tests.support.queue.schedules import make_due, make_schedule
@@ -88,27 +89,29 @@ def test_a_schedule_of_the_admin_keeps_its_name() -> None:
 
 
 @pytest.mark.parametrize(
-    ("declaration", "said"),
+    ("declaration", "code", "shown"),
     [
-        ({"cron": "0 25 * * *"}, "The schedule tests.noop: .*'25' is no hour"),
-        ({"cron": "0 3 * * *", "tz": "Berlin"}, "'Berlin' is not a time zone"),
-        ({"cron": "0 3 * * *", "catch_up": "maybe"}, "catch_up is one of skip, once, all"),
-        ({"cron": "0 3 * * *", "priority": "high"}, "priority must be a whole number"),
-        ({"cron": "0 3 * * *", "name": ""}, "1 to 100 characters"),
+        ({"cron": "0 25 * * *"}, "bad_hour", r"tests\.noop: .*'25'"),
+        ({"cron": "0 3 * * *", "tz": "Berlin"}, "not_a_time_zone", r"tests\.noop: .*'Berlin'"),
+        ({"cron": "0 3 * * *", "catch_up": "maybe"}, "bad_catch_up", "skip, once, all"),
+        ({"cron": "0 3 * * *", "priority": "high"}, "bad_priority", "'high'"),
+        ({"cron": "0 3 * * *", "name": ""}, "bad_name", "''"),
     ],
 )
 def test_a_declaration_that_makes_no_sense_is_refused_where_it_stands(
-    declaration: dict[str, Any], said: str
+    declaration: dict[str, Any], code: str, shown: str
 ) -> None:
-    with pytest.raises(ValueError, match=said):
+    with pytest.raises(BadValue, match=shown) as refusal:
         periodic("tests.noop", **declaration)
+    assert refusal.value.code == code
 
 
 def test_a_second_schedule_of_the_same_name_is_refused() -> None:
     periodic("tests.noop", cron="0 3 * * *")
     periodic("tests.noop", cron="0 3 * * *")  # the same module, imported once more
-    with pytest.raises(ValueError, match="is declared already"):
+    with pytest.raises(BadValue) as refusal:
         periodic("tests.noop", cron="0 4 * * *")
+    assert refusal.value.code == "name_taken"
 
 
 def test_a_schedule_of_an_unknown_type_is_an_error_of_the_system_checks() -> None:

@@ -126,7 +126,8 @@ def test_the_queue_lives_in_a_database_of_its_own(site: ForeignSite) -> None:
     with second_database(site, {"jobs"}):
         assert "no issues" in site.manage("check").stdout
         early = site.manage("runworker", "--until-empty", check=False)
-        assert "run `manage.py migrate` first." in early.stderr
+        assert early.returncode == 1
+        assert "manage.py migrate" in early.stderr
         site.manage("migrate", "--verbosity=0")
         site.manage("migrate", "--database=queue", "--verbosity=0")
         site.manage("enqueue", "podcast_import", '{"name": "seven"}')
@@ -142,7 +143,7 @@ def test_the_queue_lives_in_a_database_of_its_own(site: ForeignSite) -> None:
         assert [name for name in told["tables"]["default"] if name.startswith("jobs_")] == []
         assert "jobs_job" in told["tables"]["queue"]
         assert "auth_user" not in told["tables"]["queue"]
-        assert site.manage("check_invariants").stdout == "Every rule holds.\n"
+        assert site.manage("check_invariants").returncode == 0
 
 
 def test_videos_and_their_jobs_are_written_together_so_they_live_together(site: ForeignSite) -> None:
@@ -156,4 +157,4 @@ def test_videos_and_their_jobs_are_written_together_so_they_live_together(site: 
         site.manage("migrate", "--verbosity=0")
         site.manage("migrate", "--database=queue", "--verbosity=0")
         site.manage("runworker", "--until-empty")
-        assert site.manage("check_invariants").stdout == "Every rule holds.\n"
+        assert site.manage("check_invariants").returncode == 0

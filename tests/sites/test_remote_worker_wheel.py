@@ -7,6 +7,8 @@ from pathlib import Path
 import pytest
 
 from jobs import enqueue
+from jobs.models import Attempt
+from tests.support.processes import AS_JSON
 from tests.support.queue.actors import stored
 from tests.support.remote.remote_site import RemoteSite
 from tests.support.sites.foreign_site import ForeignSite, build_wheel
@@ -41,13 +43,18 @@ def test_the_wheel_and_one_command_are_enough(
     machine.write("shed/job_types.py", JOB_TYPES)
     command = str(machine.python.with_name("sprocket-worker"))
     told = machine.run(command, "--help")
-    assert "exit codes: 0 stopped as asked" in told.stdout
+    assert "exit codes: 0" in told.stdout
     missing = machine.run(command, "--server", "https://example.org/api", "--app", "nothing", check=False)
     assert (missing.returncode, missing.stderr.count("\n")) == (2, 1)
 
     jobs = enqueue("remote.record", log=log), enqueue("remote.isolated", log=log)
     remote_site.serve()
     arguments = ["--server", remote_site.url, "--folder", str(Path(log).parent / "shed"), "--drain"]
-    done = machine.run(command, *arguments, "--app", "shed", env={"SPROCKET_KEY": remote_site.key()})
-    assert "worker far-away stopped: 2 completed, 0 failed" in done.stderr
+    done = machine.run(
+        command, *arguments, "--app", "shed", env={"SPROCKET_KEY": remote_site.key(), **AS_JSON}
+    )
+    assert '"code": "stopped"' in done.stderr
+    assert [(attempt.worker_name, attempt.outcome) for attempt in Attempt.objects.all()] == [
+        ("far-away", "completed")
+    ] * 2
     assert [stored(job.pk).result for job in jobs] == [f"in {machine.folder.name}", "alone"]

@@ -105,5 +105,5 @@ def test_the_wheel_works_on_the_oldest_and_the_newest_django(
     assert told["versions"][1].startswith(is_version or newest_django())
     assert set(told["answers"].values()) == {200}, told["answers"]
     assert (told["statuses"], told["video"]) == (["completed"], "ready")
-    assert site.manage("check_invariants").stdout == "Every rule holds.\n"
+    assert site.manage("check_invariants").returncode == 0
     assert "OK" in site.manage("test", "podcasts").stderr

@@ -124,3 +124,16 @@ def run_python(
         for file in (out, err):
             file.seek(0)
         return subprocess.CompletedProcess(list(arguments), code, out.read().decode(), err.read().decode())
+
+
+AS_JSON = {"LOG_FORMAT": "json"}
+"""For the environment of a process whose log lines a test looks for: each has its code in it."""
+
+
+def count_logged(process: ManageProcess, code: str) -> int:
+    """How many log lines with this code the process has written, in JSON."""
+    return process.read_output().count(f'"code": "{code}"')
+
+
+def has_logged(process: ManageProcess, code: str) -> bool:
+    return count_logged(process, code) > 0

@@ -10,7 +10,7 @@ from jobs import enqueue, enqueue_many
 from jobs.models import Job
 from tests.conftest import StartManage
 from tests.jobapp.notes import read_notes
-from tests.support.processes import wait_until
+from tests.support.processes import AS_JSON, has_logged, wait_until
 from tests.support.queue.actors import outcomes_of
 from tests.support.queue.workers import QUICK, wait_for_status, wait_for_worker
 from tests.support.servers.postgres_server import PostgresServer
@@ -45,12 +45,12 @@ def test_a_running_job_goes_on_and_is_completed_once_the_database_is_back(
     start_manage: StartManage, postgres_server: PostgresServer, log: str, gate: Path
 ) -> None:
     job = enqueue("work.hold", log=log, gate=str(gate))
-    process = start_manage("runworker", env=QUICK)
+    process = start_manage("runworker", env=QUICK | AS_JSON)
     wait_until(lambda: read_notes(log, "started"))
     postgres_server.stop()
     gate.touch()
     wait_until(lambda: read_notes(log, "finished"))
-    wait_until(lambda: "cannot report" in process.read_output())
+    wait_until(lambda: has_logged(process, "report_failed"))
     start_again(postgres_server)
     done = wait_for_status(job, "completed")
     assert (done.attempt_number, done.result) == (1, "held")
@@ -78,10 +78,10 @@ def test_a_worker_started_while_the_database_is_down_waits_for_it(
 ) -> None:
     job = enqueue("work.record", log=log)
     postgres_server.stop()
-    patient = start_manage("runworker", env=QUICK)
-    stopped = start_manage("runworker", env=QUICK)
+    patient = start_manage("runworker", env=QUICK | AS_JSON)
+    stopped = start_manage("runworker", env=QUICK | AS_JSON)
     for process in (patient, stopped):
-        wait_until(lambda process=process: "out of reach" in process.read_output())  # type: ignore[misc]
+        wait_until(lambda process=process: has_logged(process, "unreachable"))  # type: ignore[misc]
     stopped.send_signal(signal.SIGTERM)
     assert stopped.wait(timeout=120) == 0, "it may be stopped while it waits"
     start_again(postgres_server)

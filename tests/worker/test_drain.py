@@ -10,14 +10,14 @@ from jobs import enqueue, fleet
 from jobs.models import Job, Worker
 from tests.conftest import StartManage
 from tests.jobapp.notes import read_notes
-from tests.support.processes import ManageProcess, wait_until
+from tests.support.processes import AS_JSON, ManageProcess, count_logged, has_logged, wait_until
 from tests.support.queue.actors import events_of, outcomes_of, status_of
 from tests.support.queue.workers import QUICK, wait_for_status, wait_for_worker
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
-PATIENT = QUICK | {"JOBS_DRAIN_TIMEOUT": "1h"}
-HASTY = QUICK | {"JOBS_DRAIN_TIMEOUT": "200ms"}
+PATIENT = QUICK | AS_JSON | {"JOBS_DRAIN_TIMEOUT": "1h"}
+HASTY = QUICK | AS_JSON | {"JOBS_DRAIN_TIMEOUT": "200ms"}
 
 
 def started(log: str, count: int = 1) -> None:
@@ -25,7 +25,7 @@ def started(log: str, count: int = 1) -> None:
 
 
 def is_stopping(worker: ManageProcess) -> bool:
-    return "may finish" in worker.read_output()
+    return has_logged(worker, "draining")
 
 
 def was_released(job: Job) -> bool:
@@ -117,10 +117,8 @@ def test_a_signal_to_the_whole_process_group_counts_once(
     wait_for_worker(supervisor, count=2)
     started(log)
     os.killpg(supervisor.pid, signal.SIGINT)
-    wait_until(lambda: supervisor.read_output().count("may finish") == 2)
-    wait_until(
-        lambda: supervisor.read_output().count("stopped:") == 1
-    )  # the idle one; the other waits for its job
+    wait_until(lambda: count_logged(supervisor, "draining") == 2)
+    wait_until(lambda: count_logged(supervisor, "stopped") == 1)  # the idle one; the other waits for its job
     assert (status_of(job), outcomes_of(job.pk)) == ("processing", ["running"])
     os.killpg(supervisor.pid, signal.SIGINT)
     assert supervisor.wait(timeout=120) == 0

@@ -15,7 +15,7 @@ from jobs.models import Job, Worker, WorkerStatus
 from jobs.processes import this_host
 from tests.conftest import RunManage, StartManage
 from tests.jobapp.notes import read_notes
-from tests.support.processes import wait_until
+from tests.support.processes import AS_JSON, has_logged, wait_until
 from tests.support.queue.actors import Background, events_of, new_worker, outcomes_of, status_of
 from tests.support.queue.workers import QUICK, wait_for_status, wait_for_worker
 
@@ -76,20 +76,20 @@ def test_a_disabled_worker_runs_nothing_new_even_after_a_restart_until_it_is_ena
     start_manage: StartManage, log: str, gate: Path
 ) -> None:
     running = enqueue("work.hold", log=log, gate=str(gate))
-    process = start_manage("runworker", "--name=suspect", env=QUICK)
+    process = start_manage("runworker", "--name=suspect", env=QUICK | AS_JSON)
     wait_until(lambda: read_notes(log, "started"))
     worker = wait_for_worker(process)
     fleet.disable([worker.pk])
     pending = enqueue("work.record", log=log)
     gate.touch()
     wait_for_status(running, "completed")
-    wait_until(lambda: "is disabled" in process.read_output())
+    wait_until(lambda: has_logged(process, "worker_disabled"))
     process.kill()
     process.wait()
 
-    restarted = start_manage("runworker", "--name=suspect", env=QUICK)
+    restarted = start_manage("runworker", "--name=suspect", env=QUICK | AS_JSON)
     assert wait_for_worker(restarted).pk == worker.pk
-    wait_until(lambda: "is disabled" in restarted.read_output())
+    wait_until(lambda: has_logged(restarted, "worker_disabled"))
     assert (state_of(worker), status_of(pending)) == ("disabled", "pending")
     assert outcomes_of(pending.pk) == []
 
@@ -136,7 +136,8 @@ def test_a_name_in_use_is_refused_and_a_dead_workers_name_is_taken_over(run_mana
     me = fleet.register(name="taken", job_types=["tests.noop"], capabilities=[], concurrency=1)
     refused = run_manage("runworker", "--name=taken", "--drain", check=False)
     assert refused.returncode == 1
-    assert "'taken' is running already" in refused.stderr
+    assert "'taken'" in refused.stderr
+    assert "--name" in refused.stderr
     Worker.objects.filter(pk=me.pk).update(process_start="an earlier process")
     run_manage("runworker", "--name=taken", "--drain")
     assert Worker.objects.get().pk == me.pk

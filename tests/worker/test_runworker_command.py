@@ -89,22 +89,22 @@ def test_a_killed_worker_process_is_started_again(start_manage: StartManage, log
 
 
 @pytest.mark.parametrize(
-    ("arguments", "complaint"),
+    ("arguments", "shown"),
     [
-        (["--types=tests.noop,tests.nope"], "No job type is named 'tests.nope'. Registered: "),
-        (["--exclude-types=tests.nope"], "No job type is named 'tests.nope'. Registered: "),
-        (["--types=tests.noop", "--exclude-types=tests.noop"], "There is no job type to handle"),
-        (["--concurrency=0"], "'0' is not a whole number above zero"),
-        (["--processes=many"], "'many' is not a whole number above zero"),
-        (["--once", "--drain"], "not allowed with argument"),
+        (["--types=tests.noop,tests.nope"], "'tests.nope'"),
+        (["--exclude-types=tests.nope"], "'tests.nope'"),
+        (["--types=tests.noop", "--exclude-types=tests.noop"], "@job_type"),
+        (["--concurrency=0"], "--concurrency: '0'"),
+        (["--processes=many"], "--processes: 'many'"),
+        (["--once", "--drain"], "argument --drain"),
     ],
 )
 def test_wrong_arguments_exit_with_2_and_say_why(
-    run_manage: RunManage, arguments: list[str], complaint: str
+    run_manage: RunManage, arguments: list[str], shown: str
 ) -> None:
     refused = run_manage("runworker", *arguments, check=False)
     assert refused.returncode == 2
-    assert complaint in refused.stderr
+    assert shown in refused.stderr
     assert "Traceback" not in refused.stderr
     assert not Worker.objects.exists()
 

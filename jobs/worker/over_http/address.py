@@ -5,9 +5,13 @@ from __future__ import annotations
 import ipaddress
 from urllib.parse import urlsplit
 
+from jobs.exceptions import BadValue
 
-class WrongAddress(ValueError):
+
+class WrongAddress(BadValue):
     """What was given is not an address that a worker may use; the message says why."""
+
+    code = "not_a_url"
 
 
 def parse_server(text: str, *, allow_http: bool = False) -> str:
@@ -18,17 +22,21 @@ def parse_server(text: str, *, allow_http: bool = False) -> str:
     except ValueError as problem:
         raise WrongAddress(f"{text!r} is not a URL: {problem}.") from None
     if parts.scheme not in ("http", "https") or not host:
-        raise WrongAddress(f"{text!r} is not a URL of a site; it looks like https://example.org/api.")
+        raise WrongAddress(
+            f"{text!r} is not a URL of a site; it looks like https://example.org/api.", code="not_a_site"
+        )
     if parts.username is not None or parts.query or parts.fragment:
         raise WrongAddress(
-            "The server's URL has no user name, no ? and no #; the key is given by --key-file."
+            "The server's URL has no user name, no ? and no #; the key is given by --key-file.",
+            code="more_than_a_place",
         )
     if any(character.isspace() or not character.isprintable() for character in text.strip()):
         raise WrongAddress(f"{text!r} is not a URL: it has blanks in it.")
     if is_plain_http(text.strip()) and not allow_http:
         raise WrongAddress(
             f"{text} is plain http: everybody on the way could read the key. Use https, "
-            "or --allow-http in a network that you trust."
+            "or --allow-http in a network that you trust.",
+            code="plain_http",
         )
     return text.strip().rstrip("/")
 

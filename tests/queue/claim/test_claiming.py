@@ -142,7 +142,9 @@ def test_what_an_app_finds_out_is_among_a_workers_capabilities(
         name="encoder", job_types=["here.encode"], capabilities=["av1", "big"], concurrency=1
     )
     assert Worker.objects.get(pk=encoder.pk).capabilities == encoder.capabilities == ["av1", "big", "gpu"]
-    assert "no_driver cannot find out" in caplog.text
+    (record,) = caplog.records
+    assert (record.name, record.levelname) == (fleet.log.name, "ERROR")
+    assert record.args == (__name__, no_driver.__name__)
     other = fleet.register(name="other", job_types=["tests.noop"], capabilities=[], concurrency=1)
     assert other.capabilities == []
 
@@ -156,7 +158,7 @@ def test_a_disabled_worker_cannot_claim() -> None:
     job = enqueue("tests.noop")
     worker = new_worker()
     fleet.disable([worker.pk])
-    with pytest.raises(WorkerDisabled, match="enable"):
+    with pytest.raises(WorkerDisabled):
         lifecycle.claim(worker, 1)
     assert status_of(job) == Status.PENDING
 
@@ -188,7 +190,7 @@ def test_a_worker_that_is_not_registered_cannot_claim() -> None:
     job = enqueue("tests.noop")
     worker = new_worker()
     Worker.objects.filter(pk=worker.pk).delete()
-    with pytest.raises(UnknownWorker, match="register again"):
+    with pytest.raises(UnknownWorker):
         lifecycle.claim(worker, 1)
     assert status_of(job) == Status.PENDING
 
@@ -196,7 +198,7 @@ def test_a_worker_that_is_not_registered_cannot_claim() -> None:
 def test_an_offline_worker_must_send_a_heartbeat_before_it_claims() -> None:
     job = enqueue("tests.noop")
     worker = new_worker(status=WorkerStatus.OFFLINE)
-    with pytest.raises(WorkerOffline, match="heartbeat"):
+    with pytest.raises(WorkerOffline):
         lifecycle.claim(worker, 1)
     fleet.heartbeat(worker, busy=False)
     assert claimed_ids(worker) == [job.id]

@@ -3,6 +3,7 @@
 import pytest
 
 from jobs import enqueue_many, lifecycle
+from jobs.exceptions import BadValue
 from tests.conftest import Declare
 from tests.support.queue.actors import new_worker
 
@@ -34,5 +35,6 @@ def test_each_worker_has_places_of_its_own_below_the_limit_of_the_fleet(declare:
 
 
 def test_a_limit_per_worker_below_one_is_refused(declare: Declare) -> None:
-    with pytest.raises(ValueError, match="per_worker must be at least 1"):
+    with pytest.raises(BadValue) as refusal:
         declare("here.heavy", per_worker=0)
+    assert refusal.value.code == "bad_per_worker"

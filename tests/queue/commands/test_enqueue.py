@@ -29,8 +29,9 @@ def test_the_payload_is_a_json_object() -> None:
 def test_many_jobs_at_once() -> None:
     done = manage("enqueue", "tests.noop", '{"n": 1}', "--count=25")
     ids = list(Job.objects.order_by("pk").values_list("pk", flat=True))
-    assert (done.code, done.out) == (0, f"25 jobs, {ids[0]} to {ids[-1]}\n")
-    assert len(ids) == 25
+    assert (done.code, len(ids)) == (0, 25)
+    assert "25" in done.out.split()
+    assert [id for id in ids if id in done.out] == [ids[0], ids[-1]]
 
 
 @pytest.mark.parametrize(("text", "priority"), [("high", HIGH), ("LOW", LOW), ("7", 7), ("-3", -3)])
@@ -49,49 +50,47 @@ def test_a_delay_and_a_submitter() -> None:
 def test_a_taken_unique_key_gives_the_job_that_has_it() -> None:
     first = manage("enqueue", "tests.noop", "--unique-key=k").out.strip()
     second = manage("enqueue", "tests.noop", "--unique-key=k")
-    assert (second.code, second.out) == (0, f"{first} (exists already: pending)\n")
+    assert (second.code, second.out.split()[0]) == (0, first)
+    assert "pending" in second.out
     assert Job.objects.count() == 1
 
 
 @pytest.mark.parametrize(
-    ("arguments", "complaint"),
+    ("arguments", "shown", "why"),
     [
-        (["{not json"], "The payload is not JSON: "),
-        (["[1, 2]"], 'The payload must be a JSON object such as {"to": 20}.'),
-        (['"text"'], "The payload must be a JSON object"),
-        (
-            ["--priority=urgent"],
-            "--priority: 'urgent' is not a priority: use high, normal, low or a whole number.",
-        ),
-        (["--delay=soon"], "--delay: 'soon' is not a duration such as 90, '30s', '5m', '2h' or '30d'"),
-        (["--delay=5y"], "--delay: '5y' has an unknown unit; use ms, s, m, h or d"),
-        (["--delay=99999999999999d"], "--delay: '99999999999999d' must be longer than zero and at most"),
-        (["--count=0"], "--count must be at least 1."),
-        (["--count=2", "--unique-key=k"], "--unique-key goes with one job, not with --count."),
+        (["{not json"], "JSON", ""),
+        (["[1, 2]"], '{"to": 20}', ""),
+        (['"text"'], '{"to": 20}', ""),
+        (["--priority=urgent"], "--priority", "not_a_priority"),
+        (["--delay=soon"], "--delay", "not_a_duration"),
+        (["--delay=5y"], "--delay", "unknown_unit"),
+        (["--delay=99999999999999d"], "--delay", "duration_out_of_range"),
+        (["--count=0"], "--count", ""),
+        (["--count=2", "--unique-key=k"], "--unique-key", ""),
     ],
 )
-def test_wrong_arguments_exit_with_2_and_write_nothing(arguments: list[str], complaint: str) -> None:
+def test_wrong_arguments_exit_with_2_and_write_nothing(arguments: list[str], shown: str, why: str) -> None:
     refused = manage("enqueue", "tests.noop", *arguments)
-    assert refused.code == 2
-    assert complaint in refused.err
+    assert (refused.code, refused.why) == (2, why)
+    assert shown in refused.err
     assert not Job.objects.exists()
 
 
 @pytest.mark.parametrize(
-    ("arguments", "complaint"),
+    ("arguments", "why"),
     [
-        (["tests.nope"], "No job type is named 'tests.nope'. Registered: "),
-        (["tests.noop", '{"x": NaN}'], "The payload is not JSON"),
-        (["tests.noop", '{"x": "\\u0000"}'], "NUL"),
-        (["tests.noop", "--unique-key="], "unique_key must not be empty"),
-        (["tests.noop", "--priority=99999999999"], "priority must be a whole number"),
-        (["tests.nope", "--count=3"], "No job type is named 'tests.nope'"),
+        (["tests.nope"], "unknown_job_type"),
+        (["tests.noop", '{"x": NaN}'], "not_json"),
+        (["tests.noop", '{"x": "\\u0000"}'], "has_nul"),
+        (["tests.noop", "--unique-key="], "bad_unique_key"),
+        (["tests.noop", "--priority=99999999999"], "bad_priority"),
+        (["tests.nope", "--count=3"], "unknown_job_type"),
     ],
 )
-def test_what_the_queue_refuses_exits_with_1_and_writes_nothing(arguments: list[str], complaint: str) -> None:
+def test_what_the_queue_refuses_exits_with_1_and_writes_nothing(arguments: list[str], why: str) -> None:
     refused = manage("enqueue", *arguments)
-    assert refused.code == 1
-    assert complaint in refused.err
+    assert (refused.code, refused.why) == (1, why)
+    assert refused.err != ""
     assert not Job.objects.exists()
 
 
@@ -115,6 +114,6 @@ def test_the_help_teaches() -> None:
         "examples:",
         "manage.py enqueue demo.count '{\"to\": 20}'",
         "--unique-key",
-        "exit codes: 0 enqueued",
+        "exit codes: 0",
     ):
         assert words in told

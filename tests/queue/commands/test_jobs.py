@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -21,6 +22,12 @@ from tests.support.queue.commands import help_of, manage
 pytestmark = pytest.mark.django_db
 
 PERMANENT = FailureReport("ValueError", "no", permanent=True)
+NOBODY = "01ARZ3NDEKTSV4RRFFQ69G5FAV"
+
+
+def ids_in(text: str) -> list[str]:
+    """The jobs that a command names, in its order."""
+    return re.findall(r"\b[0-9A-Z]{26}\b", text)
 
 
 def fail_one() -> str:
@@ -48,11 +55,14 @@ def test_the_status_is_a_table() -> None:
 
 
 def test_the_status_says_when_nobody_works() -> None:
-    assert "no worker is running: start one with manage.py runworker" in manage("jobs", "status").out
+    rows = 6
+    assert "manage.py runworker" in manage("jobs", "status").out
     worker = new_worker()
-    assert "worker is" not in manage("jobs", "status").out
+    assert len(manage("jobs", "status").out.splitlines()) == rows
     Worker.objects.filter(pk=worker.pk).update(disabled=True)
-    assert "every worker is draining or disabled: nothing new is started" in manage("jobs", "status").out
+    told = manage("jobs", "status").out
+    assert len(told.splitlines()) == rows + 1
+    assert "manage.py runworker" not in told
 
 
 def test_the_status_as_json_is_the_snapshot() -> None:
@@ -65,7 +75,7 @@ def test_failed_and_cancelled_jobs_are_retried() -> None:
     failed, cancelled = fail_one(), enqueue("tests.noop").id
     lifecycle.cancel(cancelled)
     done = manage("jobs", "retry", failed, cancelled)
-    assert (done.code, done.out) == (0, f"retried {failed}\nretried {cancelled}\n")
+    assert (done.code, ids_in(done.out), done.err) == (0, [failed, cancelled], "")
     assert (status_of(failed), status_of(cancelled)) == ("pending", "pending")
     assert Event.objects.filter(kind="retried", actor="manage.py").count() == 2
 
@@ -86,15 +96,18 @@ def test_a_retry_says_how_much_it_revived() -> None:
         second = flow.add("tests.noop", after=[first])
         flow.add("tests.noop", after=[second])
     lifecycle.fail(claim_one().lease, PERMANENT)
-    assert manage("jobs", "retry", first.id).out == f"retried {first.id} and 2 more\n"
+    told = manage("jobs", "retry", first.id).out
+    assert first.id in told
+    assert "2" in told.replace(first.id, "").split()
 
 
 def test_what_cannot_be_changed_is_named_and_the_rest_is_done() -> None:
     failed, pending = fail_one(), enqueue("tests.noop").id
-    done = manage("jobs", "retry", pending, "01NOSUCHJOB", failed)
+    done = manage("jobs", "retry", pending, NOBODY, failed)
     assert done.code == 1
-    assert done.out == f"retried {failed}\n"
-    assert done.err == f"Job {pending} is not failed or cancelled.\nThere is no job 01NOSUCHJOB.\n"
+    assert ids_in(done.out) == [failed]
+    assert ids_in(done.err) == [pending, NOBODY]
+    assert (status_of(failed), Event.objects.filter(kind="retried").count()) == ("pending", 1)
 
 
 def test_a_job_whose_prerequisite_failed_is_refused_with_the_remedy() -> None:
@@ -104,34 +117,32 @@ def test_a_job_whose_prerequisite_failed_is_refused_with_the_remedy() -> None:
     lifecycle.fail(claim_one().lease, PERMANENT)
     done = manage("jobs", "retry", second.id)
     assert (done.code, done.out) == (1, "")
-    assert f"needs {first.id}, which did not complete; retry that one instead" in done.err
+    assert ids_in(done.err) == [second.id, first.id]
 
 
 @pytest.mark.parametrize("arguments", [[], ["--all-failed", "01J"]])
 def test_retry_wants_either_names_or_all(arguments: list[str]) -> None:
     refused = manage("jobs", "retry", *arguments)
-    assert (refused.code, refused.err) == (2, "Name the jobs, or say --all-failed.")
+    assert refused.code == 2
+    assert "--all-failed" in refused.err
 
 
 def test_active_jobs_are_cancelled_and_ended_ones_named() -> None:
     pending, failed = enqueue("tests.noop", delay=60).id, fail_one()
     done = manage("jobs", "cancel", pending, failed)
-    assert (done.code, done.out, done.err) == (
-        1,
-        f"cancelled {pending}\n",
-        f"Job {failed} has ended already.\n",
-    )
+    assert (done.code, ids_in(done.out), ids_in(done.err)) == (1, [pending], [failed])
     assert status_of(pending) == "cancelled"
 
 
 @pytest.mark.django_db(transaction=True)
 def test_as_a_process_it_exits_with_these_codes(run_manage: RunManage) -> None:
     assert json.loads(run_manage("jobs", "status", "--json").stdout)["depth"] == 0
-    refused = run_manage("jobs", "cancel", "01NOSUCHJOB", check=False)
-    assert (refused.returncode, refused.stderr) == (1, "There is no job 01NOSUCHJOB.\n")
+    refused = run_manage("jobs", "cancel", NOBODY, check=False)
+    assert (refused.returncode, ids_in(refused.stderr), refused.stdout) == (1, [NOBODY], "")
+    assert len(refused.stderr.splitlines()) == 1
     wrong = run_manage("jobs", "dance", check=False)
     assert wrong.returncode == 2
-    assert "invalid choice: 'dance'" in wrong.stderr
+    assert "'dance'" in wrong.stderr
 
 
 def test_the_help_teaches() -> None:

@@ -123,8 +123,9 @@ def test_one_bad_payload_and_none_is_written() -> None:
 @pytest.mark.parametrize("key", ["", "k" * 300, 7])
 def test_one_bad_key_and_none_is_written(key: Any) -> None:
     keys = {1: "fine", 2: key}
-    with pytest.raises(EnqueueRefused, match="unique_key"):
+    with pytest.raises(EnqueueRefused) as refusal:
         enqueue_many("tests.noop", [{"n": 1}, {"n": 2}], unique_key=lambda payload: keys[payload["n"]])
+    assert refusal.value.code == "bad_unique_key"
     assert not Job.objects.exists()
 
 

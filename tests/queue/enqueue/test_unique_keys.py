@@ -62,8 +62,9 @@ def test_a_retry_of_a_job_whose_key_was_taken_meanwhile_is_refused() -> None:
     old = enqueue("tests.noop", unique_key="k")
     lifecycle.fail(claim_one().lease, PERMANENT)
     new = enqueue("tests.noop", unique_key="k")
-    with pytest.raises(UniqueKeyTaken, match=old.id):
+    with pytest.raises(UniqueKeyTaken, match=old.id) as refusal:
         lifecycle.retry(old.id)
+    assert refusal.value.code == "unique_key_taken"
     assert (status_of(old), status_of(new)) == (Status.FAILED, Status.PENDING)
     lifecycle.complete(claim_one().lease)
     assert lifecycle.retry(old.id) == [old.id]

@@ -159,8 +159,9 @@ def test_a_finished_job_can_be_discarded_with_all_that_belongs_to_it(make: Make)
 @pytest.mark.parametrize("make", [waiting, blocked, pending, processing])
 def test_an_active_job_cannot_be_discarded(make: Make) -> None:
     done, active = completed(), make()
-    with pytest.raises(TransitionRefused, match=f"{active}.*cancel"):
+    with pytest.raises(TransitionRefused, match=active) as refusal:
         lifecycle.discard([active, done])
+    assert refusal.value.code == "not_finished"
     assert status_of(active) in ("waiting", "pending", "processing")
     assert status_of(done) == Status.COMPLETED
 
@@ -170,8 +171,9 @@ def test_a_job_that_others_wait_for_cannot_be_discarded() -> None:
         done = flow.add("tests.noop")
         flow.add("tests.noop", after=[done, flow.add("tests.noop", delay=60)])
     lifecycle.complete(claim_one().lease)
-    with pytest.raises(TransitionRefused, match="depends"):
+    with pytest.raises(TransitionRefused) as refusal:
         lifecycle.discard(done.id)
+    assert refusal.value.code == "still_needed"
     assert status_of(done) == Status.COMPLETED
 
 
@@ -237,6 +239,7 @@ def test_many_jobs_of_all_kinds_can_be_treated_together() -> None:
 @pytest.mark.parametrize("nonsense", [2**31, True, "high"])
 def test_a_priority_that_is_no_number_is_refused(nonsense: Any) -> None:
     job_id = enqueue("tests.noop").pk
-    with pytest.raises(TransitionRefused, match="whole number"):
+    with pytest.raises(TransitionRefused) as refusal:
         lifecycle.change_priority(job_id, nonsense)
+    assert refusal.value.code == "bad_priority"
     assert Job.objects.get(pk=job_id).priority == NORMAL

@@ -19,8 +19,9 @@ def context_of(claimed: ClaimedJob) -> JobContext:
 
 
 def complete(claimed: ClaimedJob) -> None:
-    with pytest.raises(LeaseLost, match="report nothing"):
+    with pytest.raises(LeaseLost) as refusal:
         lifecycle.complete(claimed.lease, {"by": "stale"})
+    assert (refusal.value.code, refusal.value.job_id) == ("lease_lost", claimed.lease.job_id)
 
 
 def fail(claimed: ClaimedJob) -> None:

@@ -96,7 +96,8 @@ def test_a_job_that_kills_every_worker_ends_failed_and_says_so() -> None:
         claim_one(worker)
         lifecycle.recover_lost(worker.pk, "process 7 no longer exists")
     assert status_of(job) == Status.FAILED
-    assert "no attempt is left" in stored(job).last_error
+    assert "process 7 no longer exists" in stored(job).last_error
+    assert stored(job).attempt_number == stored(job).max_attempts
     assert outcomes_of(job.id) == ["lost", "lost"]
 
 

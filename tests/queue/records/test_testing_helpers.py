@@ -108,7 +108,7 @@ def test_a_job_that_enqueues_itself_for_ever_is_named(
     monkeypatch.setattr(testing, "RUNAWAY", 5)
     declare("tests.again", lambda job: enqueue("tests.again").id)
     enqueue("tests.again")
-    with pytest.raises(AssertionError, match=r"5 jobs ran and tests\.again is due again"):
+    with pytest.raises(AssertionError, match=r"\b5\b.*tests\.again"):
         run_due_jobs()
 
 
@@ -127,9 +127,7 @@ def test_a_failing_handler_fails_the_test_with_its_traceback(declare: Declare) -
 
     declare("tests.broken", broken)
     enqueue("tests.broken")
-    with pytest.raises(
-        HandlerFailed, match=r"failed in attempt 1:[^$]*in broken[^$]*ValueError: no such podcast"
-    ):
+    with pytest.raises(HandlerFailed, match=r"in broken\n[^$]*ValueError: no such podcast"):
         run_due_jobs()
     job = Job.objects.get()
     assert (job.status, job.last_error) == ("waiting", "ValueError: no such podcast")
@@ -236,21 +234,20 @@ def test_progress_is_stored_and_a_handler_may_cancel_its_own_job(declare: Declar
 
 
 def test_a_missing_job_is_reported_with_what_is_there() -> None:
-    with pytest.raises(
-        AssertionError, match=r"No job tests\.noop\(\) is in the queue\. The queue is empty\."
-    ):
+    with pytest.raises(AssertionError, match=r"tests\.noop\(\)") as failure:
         assert_enqueued("tests.noop")
+    assert len(str(failure.value).splitlines()) == 1
     enqueue("tests.noop", log="a", delay=5)
     with pytest.raises(AssertionError) as failure:
         assert_enqueued("tests.noop", {"log": "b"})
-    assert str(failure.value) == (
-        "No job tests.noop(log='b') is in the queue. The queue holds:\n  tests.noop(log='a') waiting"
-    )
+    wanted, there = str(failure.value).splitlines()
+    assert "tests.noop(log='b')" in wanted
+    assert there == "  tests.noop(log='a') waiting"
 
 
 def test_an_unwanted_job_is_reported_and_jobs_that_have_run_are_not_in_the_queue() -> None:
     enqueue("tests.noop")
-    with pytest.raises(AssertionError, match=r"1 job\(s\) tests\.noop\(\) in the queue\. The queue holds:"):
+    with pytest.raises(AssertionError, match=r"\b1\b.*tests\.noop\(\).*\n  tests\.noop\(\) pending$"):
         assert_not_enqueued("tests.noop")
     run_due_jobs()
     assert_not_enqueued("tests.noop")

@@ -76,8 +76,9 @@ def test_mode_redis_refuses_to_start_without_redis_in_one_clear_line(
         assert done.returncode == 1
         assert done.stdout == ""
         (line,) = done.stderr.strip().splitlines()
-        assert line.startswith("CommandError: JOBS['QUEUE_MODE'] is 'redis', but Redis at /")
-        assert "hybrid" in line
+        assert line.startswith("CommandError: ")
+        assert "JOBS['QUEUE_MODE']" in line
+        assert "'hybrid'" in line
 
 
 def test_mode_hybrid_starts_without_redis_and_wakes_workers_by_the_database(

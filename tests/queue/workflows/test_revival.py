@@ -127,8 +127,9 @@ def test_a_prerequisite_that_fails_again_cancels_again() -> None:
 def test_retrying_a_dependant_of_a_failed_job_is_refused_and_names_it() -> None:
     chain_and_fork()
     fail("a")
-    with pytest.raises(TransitionRefused, match=id_of("a")):
+    with pytest.raises(TransitionRefused, match=id_of("a")) as refusal:
         lifecycle.retry(id_of("c"))
+    assert refusal.value.code == "prerequisite_failed"
     assert statuses(["a", "b", "c"]) == {"a": "failed", "b": "cancelled", "c": "cancelled"}
 
 

@@ -217,8 +217,10 @@ def test_a_workflow_that_cannot_be_built_leaves_nothing_behind() -> None:
 
 
 def test_a_prerequisite_that_does_not_exist_is_refused() -> None:
-    with new_workflow("w") as flow, pytest.raises(EnqueueRefused, match="01ARZ3NDEKTSV4RRFFQ69G5FAV"):
-        add(flow, "first", after=("01ARZ3NDEKTSV4RRFFQ69G5FAV",))
+    nobody = "01ARZ3NDEKTSV4RRFFQ69G5FAV"
+    with new_workflow("w") as flow, pytest.raises(EnqueueRefused, match=nobody) as refusal:
+        add(flow, "first", after=(nobody,))
+    assert refusal.value.code == "unknown_prerequisite"
     assert not Job.objects.exists()
 
 
@@ -230,8 +232,9 @@ def test_a_job_may_be_added_after_one_that_has_ended() -> None:
     with new_workflow("w") as flow:
         add(flow, "after done", after=(done,))
         add(flow, "after gone", after=(optional(gone),))
-        with pytest.raises(EnqueueRefused, match=gone.id):
+        with pytest.raises(EnqueueRefused, match=gone.id) as refusal:
             add(flow, "never", after=(gone,))
+        assert refusal.value.code == "prerequisite_failed"
     assert statuses(["after done", "after gone", "never"]) == {
         "after done": "pending",
         "after gone": "pending",

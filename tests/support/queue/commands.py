@@ -13,19 +13,22 @@ class Done:
     code: int
     out: str
     err: str
+    why: str = ""
+    """The code of the error that the command turned into its message."""
 
 
 def manage(*arguments: str) -> Done:
     """Run a command; its exit code and what it printed."""
-    out, err, code = StringIO(), StringIO(), 0
+    out, err, code, why = StringIO(), StringIO(), 0, ""
     try:
         call_command(*arguments, stdout=out, stderr=err)
     except CommandError as error:
         err.write(str(error))
         code = error.returncode
+        why = getattr(error.__context__, "code", "")
     except SystemExit as end:
         code = int(end.code or 0)
-    return Done(code, out.getvalue(), err.getvalue())
+    return Done(code, out.getvalue(), err.getvalue(), why)
 
 
 def help_of(command: str) -> str:

@@ -14,7 +14,7 @@ from jobs.models import Worker
 from jobs.remote import Announcement
 from tests.conftest import StartManage
 from tests.jobapp.notes import read_notes
-from tests.support.processes import CONSOLE_SCRIPT, ManageProcess, free_port, wait_until
+from tests.support.processes import AS_JSON, CONSOLE_SCRIPT, ManageProcess, free_port, wait_until
 from tests.support.queue.workers import QUICK
 from tests.support.servers.wire import Wire
 
@@ -88,6 +88,7 @@ class RemoteSite:
             "DATABASE_URL": NO_DATABASE,
             "DJANGO_SETTINGS_MODULE": SETTINGS,
             "JOBS_DRAIN_TIMEOUT": "1h",
+            **AS_JSON,
             **({"SPROCKET_KEY": key} if key else {}),
             **(env or {}),
         }

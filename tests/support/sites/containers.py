@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from tests.support import ROOT
-from tests.support.processes import wait_until
+from tests.support.processes import AS_JSON, wait_until
 from tests.support.sites.deployment import EXAMPLE, compose
 
 ENGINE = shutil.which("podman") or shutil.which("docker")
@@ -48,7 +48,7 @@ class Site:
         told = self._services[service]
         is_ours = told["image"] == "sprocket"
         environment = {
-            **(EXAMPLE | {"SECRET_KEY": "x" * 60} if is_ours else {}),
+            **(EXAMPLE | AS_JSON | {"SECRET_KEY": "x" * 60} if is_ours else {}),
             **told.get("environment", {}),
         }
         name = self.name(service, number)

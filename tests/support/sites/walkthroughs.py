@@ -27,4 +27,4 @@ def follow(site: ForeignSite, page: str, *, app: str, settings: str = "") -> Non
     assert promised
     told = site.manage("shell", "--verbosity=0", "-c", script)
     assert told.stdout.splitlines() == promised, told.stderr
-    assert site.manage("check_invariants").stdout == "Every rule holds.\n"
+    assert site.manage("check_invariants").returncode == 0
