@@ -69,7 +69,8 @@ def _quick_flush() -> Iterator[None]:
 
 
 @pytest.fixture(scope="session")
-def _what_rules_ask(django_db_setup: None, django_db_blocker: DjangoDbBlocker) -> None:
+def django_db_setup(django_db_setup: None, django_db_blocker: DjangoDbBlocker) -> None:
+    """pytest-django's, and before any test writes a row: what the rules ask of an empty database."""
     with django_db_blocker.unblock():
         quick_look.learn()
 
@@ -78,8 +79,6 @@ def _what_rules_ask(django_db_setup: None, django_db_blocker: DjangoDbBlocker) -
 def _invariants_hold(request: pytest.FixtureRequest, _django_db_marker: None) -> Iterator[None]:
     """After every test that uses the database, no rule of the queue is broken."""
     is_concerned = "_django_db_helper" in request.fixturenames or request.node.get_closest_marker("django_db")
-    if is_concerned:
-        request.getfixturevalue("_what_rules_ask")
     for fixture in ("transactional_db", "db"):
         if fixture in request.fixturenames:
             request.getfixturevalue(fixture)  # first, so that the rows are still there at the end
