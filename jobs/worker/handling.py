@@ -15,6 +15,7 @@ from jobs.breakers.guard import running_job
 from jobs.exceptions import (
     InvalidPayload,
     JobStopped,
+    JobTimeout,
     LeaseLost,
     PermanentFailure,
     RetryLater,
@@ -112,5 +113,10 @@ def run_coroutine(coroutine: Coroutine[Any, Any, Any], context: JobContext) -> A
 
     try:
         return async_to_sync(main)()
+    except asyncio.CancelledError:
+        if context.stop_reason in ("", DRAINING):
+            raise  # by the handler itself
+        stop = JobTimeout if context.stop_reason == TIMEOUT else JobStopped
+        raise stop(context.stop_reason) from None
     finally:
         context.when_stopped(None)

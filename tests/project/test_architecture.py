@@ -18,7 +18,7 @@ from django.core.management import call_command, get_commands, load_command_clas
 from jobs.conf import JobsSettings
 from tests.support import ROOT
 
-LONGEST = 350
+LONGEST = 500
 
 
 def modules(*packages: str) -> list[Path]:
