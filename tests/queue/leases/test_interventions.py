@@ -141,8 +141,9 @@ def test_retrying_any_other_job_does_nothing(make: Make) -> None:
 
 
 def test_a_retried_job_takes_its_place_behind_those_that_wait() -> None:
-    old = failed()
-    new = pending()
+    old, new = failed(), pending()
+    age([old], 2)
+    age([new], 1)
     lifecycle.retry(old)
     assert claimed_ids(new_worker(), 2) == [new, old]
 

@@ -9,7 +9,9 @@ from typing import Any
 
 import pytest
 
+from jobs.models import Job
 from jobs.testing import run_due_jobs
+from tests.support.queue.actors import age
 from tests.support.remote.remote_client import REMOTE, RemoteClient, good, new_remote
 from tests.support.videos.media_clips import LIMITS, binary
 from tests.support.videos.video_site import accept, only_transcode, two_qualities
@@ -24,9 +26,10 @@ CHUNK, SOUND = "videos.encode", "videos.audio"
 
 @pytest.fixture
 def transcode(videos_root: Path) -> Transcode:
-    """After its probe: two chunks in two qualities, and a sound track."""
+    """After its probe: two chunks in two qualities, and a sound track. The first chunk is the first to be claimed."""
     video = accept(two_qualities(), slug="film")
     run_due_jobs(limit=1)
+    age(Job.objects.filter(type=CHUNK, payload__chunk=1).values_list("pk", flat=True), 1)
     return only_transcode(video)
 
 
