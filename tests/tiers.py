@@ -28,8 +28,8 @@ ON_POSTGRESQL = (
     *("smoke", "videos"),
 )
 """Pages, requests and media: the same code on either database."""
-SLOW = ("chaos", "deploy", "fuzz", "sites")
-"""Foreign sites, servers as they are deployed, random inputs and random faults."""
+SLOW = ("chaos", "deploy", "fuzz", "long", "sites")
+"""Random faults and inputs, servers as they are deployed, foreign sites, and what takes long by its nature."""
 BROWSER = ("browser",)
 """Pages do not know which database they come from: SQLite, once."""
 STRANGERS = ("strangers",)
