@@ -14,7 +14,7 @@ from typing import Any, Literal, TypeVar
 
 from django.db import OperationalError, connections, router, transaction
 from django.db.backends.base.base import BaseDatabaseWrapper
-from django.db.models import DateTimeField, ExpressionWrapper, Model
+from django.db.models import Model
 from django.db.models.functions import Now
 
 T = TypeVar("T")
@@ -114,13 +114,28 @@ def when_unlocked(action: Callable[[], T], *, attempts: int = 8) -> T:
     raise AssertionError("unreachable")
 
 
-def now_plus(delta: timedelta) -> ExpressionWrapper[Any]:
+class _Moment(Now):
+    """So long after now. SQLite compares moments as text, so it is written exactly as Now() writes it."""
+
+    def __init__(self, delta: timedelta) -> None:
+        super().__init__()
+        self._delta = delta
+
+    def as_postgresql(self, compiler: Any, connection: Any, **context: Any) -> tuple[str, tuple[Any, ...]]:
+        return "(STATEMENT_TIMESTAMP() + %s)", (self._delta,)
+
+    def as_sqlite(self, compiler: Any, connection: Any, **context: Any) -> tuple[str, tuple[Any, ...]]:
+        modifier = f"{self._delta.total_seconds():+.3f} seconds"
+        return "STRFTIME('%%Y-%%m-%%d %%H:%%M:%%f', 'now', %s)", (modifier,)
+
+
+def now_plus(delta: timedelta) -> Now:
     """A moment by the database's clock, the only clock that counts."""
-    return ExpressionWrapper(Now() + delta, output_field=DateTimeField())
+    return _Moment(delta)
 
 
-def now_minus(delta: timedelta) -> ExpressionWrapper[Any]:
-    return ExpressionWrapper(Now() - delta, output_field=DateTimeField())
+def now_minus(delta: timedelta) -> Now:
+    return _Moment(-delta)
 
 
 def now_sql() -> str:

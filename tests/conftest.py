@@ -3,7 +3,7 @@
 import os
 import shutil
 import subprocess
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator
 from importlib import reload
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -16,6 +16,7 @@ from pytest_django import DjangoDbBlocker, Settings
 
 from jobs import capacity, housekeeping, registry, wakeup
 from jobs.wakeup import redis_link
+from tests.support import beside, flush
 from tests.support.databases import MIGRATED, server_key
 from tests.support.processes import ManageProcess, run_python
 from tests.support.queue import quick_look
@@ -50,29 +51,16 @@ def django_db_modify_db_settings(django_db_modify_db_settings_parallel_suffix: N
         shutil.copyfile(os.environ[MIGRATED], connections.databases["default"]["TEST"]["NAME"])
 
 
-@pytest.fixture(scope="session", autouse=True)
-def _quick_flush() -> Iterator[None]:
-    """After a test with transactions every table is emptied. For a few rows TRUNCATE takes several times as long as
-    DELETE, and what `migrate` wrote would be written anew; no test changes it."""
-    as_migrated = {"django_content_type", "auth_permission"}
-    as_django_does = connection.ops.sql_flush
-
-    def sql_flush(style: Any, tables: Sequence[str], **options: Any) -> list[str]:
-        emptied = [table for table in tables if table not in as_migrated]
-        if connection.vendor != "postgresql":
-            return list(as_django_does(style, emptied, **options))
-        return ["; ".join(f"DELETE FROM {connection.ops.quote_name(table)}" for table in emptied)]
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(connection.ops, "sql_flush", sql_flush)
-        yield
-
-
 @pytest.fixture(scope="session")
-def django_db_setup(django_db_setup: None, django_db_blocker: DjangoDbBlocker) -> None:
-    """pytest-django's, and before any test writes a row: what the rules ask of an empty database."""
+def django_db_setup(django_db_setup: None, django_db_blocker: DjangoDbBlocker) -> Iterator[None]:
+    """pytest-django's, and before any test writes a row: what the rules ask of an empty database, and its tables."""
     with django_db_blocker.unblock():
         quick_look.learn()
+        flush.learn()
+    with pytest.MonkeyPatch.context() as patch:
+        flush.install(patch)
+        yield
+    beside.close()
 
 
 @pytest.fixture(autouse=True)

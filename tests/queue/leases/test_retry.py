@@ -4,6 +4,7 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
+from django.db.models.functions import Now
 from pytest_django import Settings
 
 from jobs import JobContext, PermanentFailure, RetryLater, database, enqueue, lifecycle, orchestrator
@@ -124,6 +125,15 @@ def test_retry_later_sets_its_own_delay(declare: Declare, delay: Any) -> None:
     assert run.status == Status.WAITING
     assert 940 < seconds_until_due(job.id) <= 1000
     assert stored(job).last_error == "RetryLater: the platform is busy"
+
+
+def test_without_a_delay_it_is_due_at_once() -> None:
+    """Also within one tick of the clock: SQLite compares moments as text."""
+    enqueue("tests.noop")
+    soon = Job.objects.annotate(moment=database.now_plus(timedelta(0)))
+    assert soon.filter(moment=Now()).exists()
+    assert Job.objects.annotate(moment=database.now_plus(timedelta(milliseconds=1))).filter(moment__gt=Now())
+    assert Job.objects.annotate(moment=database.now_minus(timedelta(days=400))).filter(moment__lt=Now())
 
 
 def test_retry_later_counts_as_an_attempt(declare: Declare) -> None:

@@ -158,17 +158,17 @@ def name_of(rule: str) -> str:
 def unnoticed(breakers: list[tuple[str, Breaker]]) -> list[str]:
     """The rules that are not among those that were seen to be broken, although somebody has broken them."""
     missed = []
-    for number, (name, breaker) in enumerate(breakers):
-        with undone(), connection.cursor() as cursor:
-            if connection.vendor == "postgresql":
-                cursor.execute("SET CONSTRAINTS ALL IMMEDIATE")
-            cursor.execute("DROP INDEX videos_one_active_transcode")
-            breaker()
-            found = broken_rules()
-            if name not in {name_of(violation.rule) for violation in found}:
-                missed.append(f"{number}: {name}")
-            assert {str(violation) for violation in found} == set(broken_at_a_glance())
-    assert broken_rules() == []
+    with undone(), connection.cursor() as cursor:
+        if connection.vendor == "postgresql":
+            cursor.execute("SET CONSTRAINTS ALL IMMEDIATE")
+        cursor.execute("DROP INDEX videos_one_active_transcode")
+        for number, (name, breaker) in enumerate(breakers):
+            with undone():
+                breaker()
+                found = broken_rules()
+                if name not in {name_of(violation.rule) for violation in found}:
+                    missed.append(f"{number}: {name}")
+                assert {str(violation) for violation in found} == set(broken_at_a_glance())
     return missed
 
 

@@ -1,0 +1,36 @@
+"""A session of the suite's own beside those of the tests. Django closes a test's connection at its end; this one stays
+open, and with it the plans that PostgreSQL has made for the functions that run after every test."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.db import Error, connection
+from django.db.backends.base.base import BaseDatabaseWrapper
+
+_session: BaseDatabaseWrapper | None = None
+
+
+def fetch(sql: str) -> list[tuple[Any, ...]]:
+    """Ask what is committed. A test may have stopped the server meanwhile: then with a new session."""
+    try:
+        return _fetch(sql)
+    except Error:
+        close()
+        return _fetch(sql)
+
+
+def close() -> None:
+    global _session
+    if _session is not None:
+        _session.close()
+        _session = None
+
+
+def _fetch(sql: str) -> list[tuple[Any, ...]]:
+    global _session
+    if _session is None:
+        _session = connection.copy("beside")
+    with _session.cursor() as cursor:
+        cursor.execute(sql)
+        return list(cursor.fetchall())
