@@ -71,6 +71,8 @@ def _invariants_hold(request: pytest.FixtureRequest, _django_db_marker: None) ->
         if fixture in request.fixturenames:
             request.getfixturevalue(fixture)  # first, so that the rows are still there at the end
             break
+    if is_concerned:
+        flush.shrink()
     yield
     if is_concerned:
         assert quick_look.broken_at_a_glance() == []

@@ -19,15 +19,19 @@ from jobs.models import Firing, Job
 from tests.jobapp import fake_gpu, hostile
 from tests.jobapp.notes import note, note_stop, wait_for_file
 
-if "TESTS_FAKE_GPU" in os.environ:
-    fake_gpu.install()
 
-if "TESTS_DIE_WHILE_FIRING" in os.environ:
-    # After the job and its firing are written, before the transaction is committed.
-    post_save.connect(lambda **kwargs: os.kill(os.getpid(), signal.SIGKILL), sender=Firing, weak=False)
+def heed_environment() -> None:
+    """What a test asks of one process. Called again in a fork (tests/support/fork_server.py), which has its own."""
+    if "TESTS_FAKE_GPU" in os.environ:
+        fake_gpu.install()
+    if "TESTS_DIE_WHILE_FIRING" in os.environ:
+        # After the job and its firing are written, before the transaction is committed.
+        post_save.connect(lambda **kwargs: os.kill(os.getpid(), signal.SIGKILL), sender=Firing, weak=False)
+    for declared in json.loads(os.environ.get("TESTS_PERIODIC", "[]")):
+        periodic(declared.pop("type"), **declared)
 
-for declared in json.loads(os.environ.get("TESTS_PERIODIC", "[]")):
-    periodic(declared.pop("type"), **declared)
+
+heed_environment()
 
 
 @job_type("tests.noop")

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import django
+from django.dispatch import receiver
 
 from jobs import PermanentFailure, RetryLater
 from jobs.models import Job
@@ -125,12 +126,10 @@ def not_a_task() -> None:
     raise AssertionError("a payload has called what is no task")
 
 
-if "TASK_SIGNALS_LOG" in os.environ:
-
-    def write_down(sender: type, task_result: Any, signal: Any, **more: Any) -> None:
+@receiver([task_started, task_finished])
+def write_down(sender: type, task_result: Any, signal: Any, **more: Any) -> None:
+    """In processes of which a test wants to know."""
+    if "TASK_SIGNALS_LOG" in os.environ:
         name = {id(task_started): "started", id(task_finished): "finished"}[id(signal)]
         with Path(os.environ["TASK_SIGNALS_LOG"]).open("a") as file:
             file.write(f"{name} {sender.__name__} {task_result.task.name} {task_result.status}\n")
-
-    task_started.connect(write_down)
-    task_finished.connect(write_down)

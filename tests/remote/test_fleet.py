@@ -84,7 +84,10 @@ def test_a_new_start_under_the_same_key_takes_back_what_the_former_process_held(
     assert far.claim_one()["token"] > before["token"]
 
 
-def test_a_local_worker_never_takes_the_name_of_a_remote_one(far: RemoteClient) -> None:
+def test_a_local_worker_never_takes_the_name_of_a_remote_one(
+    far: RemoteClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(fleet, "_NAME_PATIENCE", 0.5)
     far.heartbeat("stopped")
     with pytest.raises(WorkerNameTaken):
         fleet.register(name="far-away", job_types=[], capabilities=[], concurrency=1)

@@ -11,13 +11,13 @@ from django.db.backends.base.base import BaseDatabaseWrapper
 _session: BaseDatabaseWrapper | None = None
 
 
-def fetch(sql: str) -> list[tuple[Any, ...]]:
-    """Ask what is committed. A test may have stopped the server meanwhile: then with a new session."""
+def execute(sql: str) -> list[tuple[Any, ...]]:
+    """Returns the rows. A test may have stopped the server since the last time: then in a new session."""
     try:
-        return _fetch(sql)
+        return _execute(sql)
     except Error:
         close()
-        return _fetch(sql)
+        return _execute(sql)
 
 
 def close() -> None:
@@ -27,10 +27,10 @@ def close() -> None:
         _session = None
 
 
-def _fetch(sql: str) -> list[tuple[Any, ...]]:
+def _execute(sql: str) -> list[tuple[Any, ...]]:
     global _session
     if _session is None:
         _session = connection.copy("beside")
     with _session.cursor() as cursor:
         cursor.execute(sql)
-        return list(cursor.fetchall())
+        return list(cursor.fetchall()) if cursor.description else []

@@ -13,8 +13,10 @@ from django.test import TransactionTestCase
 from tests.support import beside
 
 AS_MIGRATED = {"django_content_type", "auth_permission", "django_migrations"}
-GROWN = 1 << 20
-"""Bytes of a table from which every later look at it would take long: emptied rows are still read."""
+GROWN = 1 << 18
+"""Bytes of an empty table from which it is made anew: PostgreSQL reads its dead rows at every look."""
+
+_tables: list[str] = []
 
 
 def learn() -> None:
@@ -24,18 +26,32 @@ def learn() -> None:
         found = connection.introspection.table_names(cursor)
         _tables = [connection.ops.quote_name(name) for name in found if name not in AS_MIGRATED]
         if connection.vendor == "postgresql":
-            _write_function(_tables)
+            deletes = [
+                f"IF EXISTS(SELECT FROM {table}) THEN DELETE FROM {table}; END IF;" for table in _tables
+            ]
+            sizes = [
+                f"IF pg_relation_size('{table}') > {GROWN} THEN grown := grown || '{table}'::text; END IF;"
+                for table in _tables
+            ]
+            # PostgreSQL keeps the plans of a function.
+            cursor.execute(
+                f"CREATE OR REPLACE FUNCTION quick_flush() RETURNS void LANGUAGE plpgsql"
+                f" AS $$ BEGIN {' '.join(deletes)} END $$"
+            )
+            cursor.execute(
+                f"CREATE OR REPLACE FUNCTION grown_tables() RETURNS text[] LANGUAGE plpgsql"
+                f" AS $$ DECLARE grown text[] := '{{}}'; BEGIN {' '.join(sizes)} RETURN grown; END $$"
+            )
 
 
 def install(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(TransactionTestCase, "_fixture_teardown", lambda case: flush())
+    patch.setattr(TransactionTestCase, "_should_reload_connections", lambda case: not _is_sound())
 
 
 def flush() -> None:
     if connection.vendor == "postgresql":
-        ((grown,),) = beside.fetch("SELECT quick_flush()")
-        if grown:
-            connection.cursor().execute(f"TRUNCATE {', '.join(grown)} CASCADE")
+        beside.execute("SELECT quick_flush()")
         return
     with connection.cursor() as cursor:
         cursor.execute("SELECT " + ", ".join(f"EXISTS(SELECT 1 FROM {table})" for table in _tables))
@@ -45,17 +61,19 @@ def flush() -> None:
                 cursor.execute(f"DELETE FROM {table}")
 
 
-_tables: list[str] = []
+def shrink() -> None:
+    """Before a test, when all tables are empty: make those small again that were full."""
+    if connection.vendor == "postgresql":
+        ((grown,),) = beside.execute("SELECT grown_tables()")
+        if grown:
+            beside.execute(f"TRUNCATE {', '.join(grown)} CASCADE")
 
 
-def _write_function(tables: list[str]) -> None:
-    """PostgreSQL keeps the plans of a function."""
-    emptied = " ".join(
-        f"IF EXISTS(SELECT FROM {table}) THEN DELETE FROM {table}; END IF; "
-        f"IF pg_relation_size('{table}') > {GROWN} THEN grown := grown || '{table}'::text; END IF;"
-        for table in tables
-    )
-    connection.cursor().execute(
-        "CREATE OR REPLACE FUNCTION quick_flush() RETURNS text[] LANGUAGE plpgsql AS "
-        f"$flush$ DECLARE grown text[] := '{{}}'; BEGIN {emptied} RETURN grown; END $flush$"
+def _is_sound() -> bool:
+    """Whether the next test may go on with this connection: a new one would have to read the catalogue anew."""
+    return (
+        connection.vendor == "postgresql"
+        and connection.connection is not None
+        and not connection.in_atomic_block
+        and connection.is_usable()
     )

@@ -32,9 +32,12 @@ MANAGE, CONSOLE = "manage.py", "sprocket-worker"
 SETTINGS = ("tests.settings", "tests.remoteapp.settings")
 MAY_DIFFER = {
     "ALLOWED_HOSTS", "DATABASE_POOL", "DATABASE_URL", "DEBUG", "DJANGO_SETTINGS_MODULE", "MEDIA_ROOT",
-    "PYTHONUNBUFFERED", "REDIS_URL", "SPROCKET_KEY", "SPROCKET_ADMIN_SECRET", "PYTEST_CURRENT_TEST", "TESTS_SHELF",
+    "PGAPPNAME", "PYTHONUNBUFFERED", "PYTEST_CURRENT_TEST", "REDIS_URL", "SPROCKET_ADMIN_SECRET", "SPROCKET_APPS",
+    "SPROCKET_KEY", "TASK_SIGNALS_LOG", "TESTS_DIE_WHILE_FIRING", "TESTS_FAKE_GPU", "TESTS_PERIODIC", "TESTS_SHELF",
+    "TESTS_STAGING",
 }  # fmt: skip
-"""Variables that the settings read, or that are read when a command runs: never during an import."""
+"""Variables that the settings read, or that are read when a command runs: never during an import, but for those that
+tests/jobapp heeds again in a fork."""
 PREFIXES = ("JOBS_", "VIDEOS_", "LOG_")
 SPARE_FD = 3
 
@@ -256,6 +259,8 @@ def main(fd: int, program: str) -> NoReturn:
         from jobs.worker.console import main as command
     else:
         read_settings_again()
+        if "tests.jobapp.job_types" in sys.modules:
+            sys.modules["tests.jobapp.job_types"].heed_environment()
         from manage import main as command
     command()
     raise SystemExit(0)

@@ -60,7 +60,7 @@ def _write_function() -> None:
 def broken_at_a_glance() -> list[str]:
     """What broken_rules() says, in a shorter way."""
     if connection.vendor == "postgresql":
-        fetch = database.fetch if connection.in_atomic_block else beside.fetch
+        fetch = database.fetch if connection.in_atomic_block else beside.execute
         ((answers,),) = fetch("SELECT quick_look()")
     else:
         (answers,) = database.fetch(_look.statement, _look.parameters)
