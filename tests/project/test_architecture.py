@@ -16,6 +16,7 @@ import pytest
 from django.core.management import call_command, get_commands, load_command_class
 
 from jobs.conf import JobsSettings
+from tests import tiers
 from tests.support import ROOT
 
 LONGEST = 500
@@ -225,3 +226,24 @@ def test_the_migrations_are_up_to_date() -> None:
     told = io.StringIO()
     call_command("makemigrations", "--check", "--dry-run", stdout=told)
     assert told.getvalue() == "No changes detected\n"
+
+
+def test_every_folder_of_tests_runs_in_a_tier_and_none_twice() -> None:
+    folders = {
+        path.name for path in (ROOT / "tests").iterdir() if path.is_dir() and path.name != "__pycache__"
+    }
+    placed = [
+        *tiers.ON_BOTH,
+        *tiers.ON_POSTGRESQL,
+        *tiers.SLOW,
+        *tiers.BROWSER,
+        *tiers.STRANGERS,
+        *tiers.HELPERS,
+    ]
+    assert sorted(placed) == sorted(folders)
+    runs = [
+        (part.database, folder) for parts in tiers.TIERS.values() for part in parts for folder in part.folders
+    ]
+    assert len(runs) == len(set(runs))
+    assert {folder for _, folder in runs} == folders - {*tiers.HELPERS}
+    assert not list((ROOT / "tests").glob("test_*.py")), "a test belongs in a folder"

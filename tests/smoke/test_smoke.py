@@ -1,10 +1,13 @@
-"""The site in a browser, on each database: log in, every page opens, none complains."""
+"""The site in a browser: somebody logs in, every page opens, a video plays, and nothing complains."""
 
 from __future__ import annotations
 
+import pytest
 from playwright.sync_api import Page, expect
 
+from tests.support.browser import films
 from tests.support.browser.fixtures import PASSWORD, OpenPage
+from tests.support.browser.site import Site
 
 
 def test_somebody_logs_in(open_page: OpenPage) -> None:
@@ -26,3 +29,12 @@ def test_every_page_that_the_index_links_opens(page: Page) -> None:
         response = page.goto(address)
         assert response is not None
         assert response.ok, address
+
+
+@pytest.mark.usefixtures("hls_js")
+def test_an_uploaded_video_is_encoded_and_plays(open_page: OpenPage, site: Site) -> None:
+    site.backstage.call(films.publish, films.clip(), "smoke")
+    page = open_page()
+    page.goto("/v/smoke/?player=hls.js")
+    page.get_by_role("button", name="Play").first.click()
+    page.wait_for_function("() => document.querySelector('video')?.currentTime > 1")

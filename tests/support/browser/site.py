@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -15,6 +16,7 @@ import psycopg
 
 from tests.support import ROOT
 from tests.support.browser.backstage import Backstage
+from tests.support.databases import MIGRATED
 from tests.support.processes import ManageProcess, free_port, wait_until
 
 HOST = "127.0.0.1"
@@ -53,7 +55,8 @@ class Site:
             "PYTHONUNBUFFERED": "1",
         }
         self._processes: list[ManageProcess] = []
-        self._manage("migrate", "--verbosity=0")
+        if MIGRATED not in os.environ or settings != "tests.settings":
+            self._manage("migrate", "--verbosity=0")
         self.backstage = Backstage(self.environment)
         # --insecure: static files without DEBUG, whose error pages nobody will see in production
         self.start("runserver", "--noreload", "--insecure", self.url.removeprefix("http://"))
@@ -98,11 +101,16 @@ class Site:
 
 
 def _fresh_database(folder: Path, kind: str) -> str:
-    """The DATABASE_URL of an empty database: a file, or one more on the PostgreSQL server of this run."""
+    """The DATABASE_URL of a database without rows: a file, or one more on the PostgreSQL server of this run. Where this
+    run has a migrated one, it is a copy of that."""
+    migrated = os.environ.get(MIGRATED)
     if kind == "sqlite":
-        return f"sqlite:///{quote(str(folder / 'site.sqlite3'))}"
+        file = folder / "site.sqlite3"
+        if migrated:
+            shutil.copyfile(migrated, file)
+        return f"sqlite:///{quote(str(file))}"
     server = os.environ["DATABASE_URL"]
     with psycopg.connect(server, autocommit=True) as connection:
         connection.execute(f"DROP DATABASE IF EXISTS {DATABASE} WITH (FORCE)")
-        connection.execute(f"CREATE DATABASE {DATABASE}")
+        connection.execute(f"CREATE DATABASE {DATABASE} TEMPLATE {migrated or 'template1'}")
     return urlsplit(server)._replace(path=f"/{DATABASE}").geturl()
