@@ -12,8 +12,10 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -59,11 +61,14 @@ LEFT_OUT = {
 
 def main(tier: str, arguments: Sequence[str]) -> int:
     """Run every part, also after one that failed, and say how long each took. Returns the exit code."""
+    few = "-k" in arguments
+    begun = time.monotonic()
+    running = [Run(part, arguments, few=few) for part in TIERS[tier]] if few else []
     codes: list[int] = []
     told: list[str] = []
-    for part in TIERS[tier]:
-        begun = time.monotonic()
-        codes.append(run(part, arguments))
+    for number, part in enumerate(TIERS[tier]):
+        begun = begun if few else time.monotonic()
+        codes.append((running[number] if few else Run(part, arguments)).wait())
         told.append(f"{part.database} {clock(time.monotonic() - begun)}{'' if codes[-1] == 0 else ' RED'}")
     nothing_chosen = set(codes) == {NO_TEST_CHOSEN}
     codes = [0 if code == NO_TEST_CHOSEN else code for code in codes]
@@ -73,14 +78,57 @@ def main(tier: str, arguments: Sequence[str]) -> int:
     return NO_TEST_CHOSEN if nothing_chosen else max(codes)
 
 
-def run(part: Part, arguments: Sequence[str]) -> int:
-    folders = [str(HERE.relative_to(Path.cwd()) / name) for name in part.folders]
-    memory = f".pytest_cache/{part.database}"
-    command = [sys.executable, "-m", "pytest", "-o", f"cache_dir={memory}", f"--database={part.database}"]
-    code = subprocess.run([*command, "-n", "auto", "--dist", "worksteal", *arguments, *folders]).returncode
-    if code == TESTS_FAILED and SECOND_LOOK in os.environ:
-        return second_look([*command, "-n0", *arguments, *folders], Path(memory) / "v/cache/lastfailed")
-    return code
+class Run:
+    """pytest over a part. Where somebody has chosen a few tests by their names, the parts run side by side, each in few
+    processes and without the modules in which no such name can be: to start takes longer than the tests."""
+
+    def __init__(self, part: Part, arguments: Sequence[str], *, few: bool = False) -> None:
+        where = [str(HERE.relative_to(Path.cwd()) / name) for name in part.folders]
+        self._memory = f".pytest_cache/{part.database}"
+        self._said = tempfile.TemporaryFile() if few else None  # noqa: SIM115 (read in wait)
+        processes = {"postgresql": "3", "sqlite": "0"}[part.database] if few else "auto"
+        self._command = [sys.executable, "-m", "pytest", "-o", f"cache_dir={self._memory}"]
+        self._command += [f"--database={part.database}", "-n", processes, "--dist", "worksteal", *arguments]
+        self._command += modules_with(arguments[arguments.index("-k") + 1], where) if few else where
+        self._process = subprocess.Popen(self._command, stdout=self._said, stderr=self._said)
+
+    def wait(self) -> int:
+        code = self._process.wait()
+        if self._said:
+            self._said.seek(0)
+            sys.stdout.write(self._said.read().decode(errors="replace"))
+        if code == TESTS_FAILED and SECOND_LOOK in os.environ:
+            return second_look([*self._command, "-n0"], Path(self._memory) / "v/cache/lastfailed")
+        return code
+
+
+def modules_with(expression: str, folders: Sequence[str]) -> list[str]:
+    """The modules in whose path, names of tests or parameters one of the words is; all if these are not just words."""
+    if not re.fullmatch(r"[\w ]+", expression) or "not" in expression.split():
+        return list(folders)
+    words = {word.lower() for word in expression.split()} - {"and", "or"}
+    modules = [path for folder in folders for path in sorted(Path(folder).rglob("test_*.py"))]
+    found = [
+        str(path)
+        for path in modules
+        if any(word in f"{path}\n{without_bodies(path.read_text())}".lower() for word in words)
+    ]
+    sys.stdout.write(f"{len(found)} of {len(modules)} modules have it in a name of theirs: {expression}\n")
+    return found or list(folders)
+
+
+def without_bodies(source: str) -> str:
+    """A module without its imports and the bodies of its functions."""
+    kept: list[str] = []
+    inside = False
+    for line in source.splitlines():
+        if re.match(r"[^\s)]", line):
+            inside = line.startswith(("import ", "from "))
+        if not inside:
+            kept.append(line)
+        if re.match(r"((async )?def |\)).*:$", line):
+            inside = True
+    return "\n".join(kept)
 
 
 def second_look(command: Sequence[str], failed: Path) -> int:

@@ -146,7 +146,7 @@ def _seconds_behind() -> float:
     return -(recovery.glance().next_firing or 0)
 
 
-def test_workers_of_the_next_release_no_longer_fire_what_was_taken_out_of_the_code(
+def test_workers_whose_code_no_longer_declares_it_do_not_fire_it(
     start_manage: StartManage, tmp_path: Path
 ) -> None:
     env = QUICK | {"TESTS_PERIODIC": every_second(log=str(tmp_path / "log"))}

@@ -23,8 +23,8 @@ from urllib.parse import quote, urlsplit
 import psycopg
 import pytest
 
-from tests.support import ROOT
-from tests.support.servers.postgres_server import PostgresServer, one_at_a_time
+from tests.support import ROOT, fork_server
+from tests.support.servers.postgres_server import PostgresServer, in_memory, one_at_a_time
 
 MIGRATED = "TESTS_MIGRATED_DATABASE"
 """The environment variable that names what test databases are copied from."""
@@ -58,10 +58,11 @@ def pytest_load_initial_conftests(early_config: pytest.Config) -> None:
     # What a shell runs in the background ignores Ctrl-C, and the commands that tests start would inherit that.
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, _interrupt)
+    early_config.add_cleanup(fork_server.prepare())
     if getattr(options, "numprocesses", None) and not is_crew_member:
         return  # the tests run in other processes, each with a database of its own
     if options.database == "sqlite":
-        folder = tempfile.TemporaryDirectory(prefix="sprocket-sqlite-")
+        folder = tempfile.TemporaryDirectory(prefix="sprocket-sqlite-", dir=in_memory())
         early_config.add_cleanup(folder.cleanup)
         os.environ["DATABASE_URL"] = f"sqlite:///{quote(folder.name)}/db.sqlite3"
         os.environ[MIGRATED] = str(_migrated_file())

@@ -5,13 +5,14 @@ gives a process as `subprocess.Popen` does, with its own pid, environment, outpu
 settings again in its own environment. Where a start itself is the subject of a test (exit codes of `manage.py`, what is
 imported when), the test starts an interpreter: `can_start()` says no for an environment that changes what is imported.
 
-Run as a program, this file is the server: `python -u -m tests.support.fork_server <fd of its control socket>`.
+Run as a program, this file is the server: `python -u -m tests.support.fork_server <fd of its socket> <program>`.
 """
 
 from __future__ import annotations
 
 import atexit
 import contextlib
+import fcntl
 import gc
 import json
 import os
@@ -21,9 +22,11 @@ import signal
 import socket
 import subprocess
 import sys
+import tempfile
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import Any, NoReturn
 
 from tests.support import ROOT
@@ -39,6 +42,8 @@ MAY_DIFFER = {
 """Variables that the settings read, or that are read when a command runs: never during an import, but for those that
 tests/jobapp heeds again in a fork."""
 PREFIXES = ("JOBS_", "VIDEOS_", "LOG_")
+FOLDER = "TESTS_FORK_SERVERS"
+"""The variable that says where the sockets of a run's servers are."""
 SPARE_FD = 3
 
 
@@ -81,38 +86,76 @@ class ForkedProcess:
 
 
 class _Server:
-    """One for each (program, settings module)."""
+    """One for each (program, settings module), shared by the test processes of a run (FOLDER)."""
 
     def __init__(self, program: str, settings: str) -> None:
-        self._control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        self._program, self._settings = program, settings
         self._lock = threading.Lock()
-        environment = {**os.environ, "DJANGO_SETTINGS_MODULE": settings}
-        with theirs:
-            self._process = subprocess.Popen(
-                [sys.executable, "-u", "-m", __name__, str(theirs.fileno()), program],
-                cwd=ROOT,
-                env=environment,
-                pass_fds=[theirs.fileno()],
-                stdin=subprocess.DEVNULL,
-                process_group=0,
-            )
+        self._control = self._connect()
         atexit.register(self.close)
 
     def start(
         self, arguments: Sequence[str], environment: Mapping[str, str], *, stdout: int, stderr: int
     ) -> ForkedProcess:
+        order = json.dumps([list(arguments), dict(environment)]).encode()
+        with self._lock:
+            started = self._order(order, stdout, stderr)
+            if started is None:  # it ended with the one test process that knew it, just before we came
+                self._control = self._connect()
+                started = self._order(order, stdout, stderr)
+        assert started is not None, "the fork server has ended"
+        return started
+
+    def _order(self, order: bytes, stdout: int, stderr: int) -> ForkedProcess | None:
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        with theirs:
-            order = json.dumps([list(arguments), dict(environment)]).encode()
-            with self._lock:
-                socket.send_fds(self._control, [order], [theirs.fileno(), stdout, stderr])
+        with theirs, contextlib.suppress(OSError):
+            socket.send_fds(self._control, [order], [theirs.fileno(), stdout, stderr])
         answer = ours.recv(64)
-        assert answer, "the fork server has ended"
-        return ForkedProcess(int(answer), ours)
+        return ForkedProcess(int(answer), ours) if answer else None
 
     def close(self) -> None:
         self._control.close()
-        self._process.wait()
+
+    def _connect(self) -> socket.socket:
+        folder = Path(os.environ[FOLDER])
+        address = str(folder / f"{self._program}-{self._settings}")
+        with (folder / "lock").open("w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            control = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+            try:
+                control.connect(address)
+            except OSError:
+                self._spawn(address)
+                control.connect(address)
+        return control
+
+    def _spawn(self, address: str) -> None:
+        Path(address).unlink(missing_ok=True)
+        with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as listening:
+            listening.bind(address)
+            listening.listen()
+            self._process = subprocess.Popen(
+                [sys.executable, "-u", "-m", __name__, str(listening.fileno()), self._program],
+                cwd=ROOT,
+                env={**os.environ, "DJANGO_SETTINGS_MODULE": self._settings},
+                pass_fds=[listening.fileno()],
+                stdin=subprocess.DEVNULL,
+                process_group=0,
+            )
+
+
+def prepare() -> Callable[[], None]:
+    """Called first in the first process of a run; what it returns is called last."""
+    if FOLDER in os.environ:
+        return lambda: None
+    folder = tempfile.TemporaryDirectory(prefix="sprocket-forks-")
+    os.environ[FOLDER] = folder.name
+
+    def clean_up() -> None:
+        del os.environ[FOLDER]
+        folder.cleanup()
+
+    return clean_up
 
 
 _servers: dict[tuple[str, str], _Server] = {}
@@ -145,21 +188,35 @@ def start(
 # -- the server ------------------------------------------------------------------------------------------------------
 
 
-def serve(control: socket.socket) -> tuple[list[str], dict[str, str]]:
-    """Fork for each order. Returns in the forks, with what they are to do; the server itself ends here."""
+def serve(listening: socket.socket) -> tuple[list[str], dict[str, str]]:
+    """Fork for each order. Returns in the forks, with what they are to do; the server itself ends here, with the last
+    test process."""
     selector = selectors.DefaultSelector()
-    selector.register(control, selectors.EVENT_READ, None)
+    selector.register(listening, selectors.EVENT_READ, None)
+    controls: set[socket.socket] = set()
     children: dict[int, tuple[int, socket.socket]] = {}
     while True:
         for key, _ in selector.select():
             if key.data is None:
+                control = listening.accept()[0]
+                controls.add(control)
+                selector.register(control, selectors.EVENT_READ, control)
+            elif isinstance(key.data, socket.socket):
+                control = key.data
                 order, fds, _, _ = socket.recv_fds(control, 1 << 20, SPARE_FD)
                 if not order:
-                    os._exit(0)
+                    selector.unregister(control)
+                    control.close()
+                    controls.remove(control)
+                    if not controls:
+                        os._exit(0)
+                    continue
                 pid = os.fork()
                 if pid == 0:
                     selector.close()
-                    control.close()
+                    listening.close()
+                    for other in controls:
+                        other.close()
                     for _, open_connection in children.values():
                         open_connection.close()
                     return _become_the_command(order, fds)

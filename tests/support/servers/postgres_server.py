@@ -3,6 +3,7 @@
 import fcntl
 import logging
 import os
+import shutil
 import subprocess
 import tempfile
 from collections.abc import Iterator
@@ -27,6 +28,7 @@ rm -rf "$0"
 # The server may be killed in a test, never the machine: what was handed to the operating system survives, and
 # waiting for the disk would only slow the tests.
 NOT_DURABLE = {"fsync": "off"}
+ROOM = 4 << 30
 
 
 @contextmanager
@@ -37,11 +39,17 @@ def one_at_a_time(name: str) -> Iterator[None]:
         yield
 
 
+def in_memory() -> str | None:
+    """Where files cost no disk, if there is such a place with room for a few databases."""
+    place = Path("/dev/shm")
+    return str(place) if place.is_dir() and shutil.disk_usage(place).free > ROOM else None
+
+
 class PostgresServer:
     """Starts on creation; reached through a socket in its own folder, so no port can be taken."""
 
     def __init__(self, *, durable: bool = False, copy_of: Path | None = None) -> None:
-        self._folder = Path(tempfile.mkdtemp(prefix="sprocket-pg-"))
+        self._folder = Path(tempfile.mkdtemp(prefix="sprocket-pg-", dir=None if durable else in_memory()))
         self._guard = subprocess.Popen(
             ["sh", "-c", GUARD, str(self._folder)], stdin=subprocess.PIPE, start_new_session=True
         )
