@@ -89,6 +89,8 @@ def _wait(
 ) -> tuple[bytes, bytes]:
     end = time.monotonic() + seconds
     while True:
+        if stop is not None and stop():
+            raise FfmpegStopped("Stopped as asked.")
         try:
             return process.communicate(
                 timeout=max(0.0, min(LOOK if stop else seconds, end - time.monotonic()))
@@ -96,8 +98,6 @@ def _wait(
         except subprocess.TimeoutExpired:
             if time.monotonic() >= end:
                 raise Broken(f"took longer than {seconds:g} s") from None
-        if stop is not None and stop():
-            raise FfmpegStopped("Stopped as asked.")
 
 
 def _command(function: str, arguments: Sequence[str], within: Bounds) -> list[str]:

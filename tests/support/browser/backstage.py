@@ -11,6 +11,7 @@ import multiprocessing
 import os
 from collections.abc import Callable, Mapping
 from concurrent.futures import ProcessPoolExecutor
+from functools import partial
 from typing import ParamSpec, TypeVar
 
 P = ParamSpec("P")
@@ -30,7 +31,7 @@ class Backstage:
 
     def call(self, function: Callable[P, R], *arguments: P.args, **named: P.kwargs) -> R:
         """What the function returns over there; arguments and answer are plain data, not model instances."""
-        return self._pool.submit(function, *arguments, **named).result(timeout=PATIENCE)
+        return self._pool.submit(_call, partial(function, *arguments, **named)).result(timeout=PATIENCE)
 
     def close(self) -> None:
         self._pool.shutdown(cancel_futures=True)
@@ -41,3 +42,13 @@ def _set_up(environment: dict[str, str]) -> None:
     import django
 
     django.setup()
+
+
+def _call(function: Callable[[], R]) -> R:
+    """With connections of its own: between two calls, another test may restart the database server."""
+    from django.db import connections
+
+    try:
+        return function()
+    finally:
+        connections.close_all()
