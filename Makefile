@@ -8,7 +8,7 @@ SESSION ?= core
 
 PACKAGES := $(wildcard jobs videos project tests benchmarks)
 PIP      := $(BIN)/python -m pip install --quiet --disable-pip-version-check
-# Runs the tests of a tier (tests/tiers.py) in several processes, each with a database of its own (ARGS=-n0: one, in order).
+# Runs the tests of a tier (tests/tiers.py) in several processes, each with a database of its own (ARGS=-n0: one process).
 TIER     := $(BIN)/python -m tests.tiers
 NPM      := $(shell command -v npm 2>/dev/null)
 # What browsers without HLS of their own need. Where there is no npm, the site runs without it and the watch page says so.
@@ -32,7 +32,7 @@ test: $(VENV)/.installed-dev $(PLAYER) ## Run the tests before a commit: minutes
 test-rest: $(VENV)/.installed-dev $(PLAYER) ## Run what `make test` leaves out
 	@$(TIER) rest $(ARGS)
 
-test-all: ## Run every test on both databases
+test-all: ## Run all tests on both databases (browsers once, on SQLite)
 	@$(MAKE) --no-print-directory test test-rest --keep-going
 
 test-strangers: $(VENV)/.installed-dev $(PLAYER) ## Play videos in Firefox and WebKit, where they are installed
@@ -53,6 +53,9 @@ check: $(VENV)/.installed-dev ## Lint, format, types, import contract, migration
 format: $(VENV)/.installed-dev ## Format the code and mend what ruff can
 	$(BIN)/ruff check --fix
 	$(BIN)/ruff format
+
+mutations: $(VENV)/.installed-dev ## Break the queue in eleven places, one by one, and see that a test fails (ARGS="3 7")
+	@$(BIN)/python -m tests.mutations $(ARGS)
 
 bench: $(VENV)/.installed-dev ## Measure the queue beside its peers
 	$(BIN)/python -m benchmarks $(ARGS)
@@ -91,4 +94,4 @@ $(BIN)/python:
 		{ echo "Python 3.11 or newer is needed, as $(PYTHON); name another with: make $(MAKECMDGOALS) PYTHON=…" >&2; exit 2; }
 	@$(PYTHON) -m venv $(VENV) || { rm -rf $(VENV); exit 2; }
 
-.PHONY: help run test test-rest test-all test-strangers matrix check format bench player wheel clean
+.PHONY: help run test test-rest test-all test-strangers mutations matrix check format bench player wheel clean

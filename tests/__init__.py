@@ -1,1 +1,1 @@
-"""The test suite; every behaviour on PostgreSQL and on SQLite."""
+"""The test suite. `tests/tiers.py` says what runs when."""

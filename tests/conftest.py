@@ -18,6 +18,7 @@ from jobs import capacity, housekeeping, registry, wakeup
 from jobs.wakeup import redis_link
 from tests.support import beside, flush
 from tests.support.databases import MIGRATED, server_key
+from tests.support.needs import lacking
 from tests.support.processes import ManageProcess, run_python
 from tests.support.queue import quick_look
 from tests.support.servers import redis_server as redis_servers
@@ -92,7 +93,7 @@ def _process_starts_afresh(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture(autouse=True)
-def _encodes_once() -> Iterator[None]:
+def _shelf() -> Iterator[None]:
     """Chunks, sounds, pictures and looks at sources come from the shelf; the tests of encoding turn that off."""
     with shelf.installed():
         yield
@@ -135,21 +136,21 @@ def manage_environment(database_url_of_test_database: str) -> dict[str, str]:
 
 
 @pytest.fixture
-def interpreters() -> bool:
-    """Whether `run_manage` and `start_manage` start an interpreter or fork a loaded process.
-    A module whose subject is the start says True, in a fixture of the same name."""
+def starts_python() -> bool:
+    """True: `run_manage` and `start_manage` start a new Python. False: they fork a loaded process, which is quicker.
+    A module that tests the start overrides this fixture."""
     return False
 
 
 @pytest.fixture
-def run_manage(manage_environment: dict[str, str], transactional_db: None, interpreters: bool) -> RunManage:
+def run_manage(manage_environment: dict[str, str], transactional_db: None, starts_python: bool) -> RunManage:
     """`run_manage("jobs", "status")` runs a command to its end; its output is in `.stdout` and `.stderr`."""
 
     def run(
         *arguments: str, check: bool = True, timeout: float = 120, env: dict[str, str] | None = None
     ) -> subprocess.CompletedProcess[str]:
         environment = manage_environment | (env or {})
-        done = run_python(("manage.py",), arguments, environment, timeout=timeout, interpreter=interpreters)
+        done = run_python(("manage.py",), arguments, environment, timeout=timeout, interpreter=starts_python)
         if check and done.returncode:
             command = " ".join(arguments)
             pytest.fail(f"manage.py {command} exited with {done.returncode}:\n{done.stdout}{done.stderr}")
@@ -164,7 +165,7 @@ def start_manage(
     transactional_db: None,
     tmp_path: Path,
     request: pytest.FixtureRequest,
-    interpreters: bool,
+    starts_python: bool,
 ) -> Iterator[StartManage]:
     """`start_manage("runworker")` starts a command beside the test; it is killed when the test ends."""
     started: list[ManageProcess] = []
@@ -175,7 +176,7 @@ def start_manage(
             *arguments,
             env=manage_environment | (env or {}),
             output=tmp_path / f"manage-{len(started)}-{arguments[0]}.log",
-            interpreter=interpreters,
+            interpreter=starts_python,
             **more,
         )
         started.append(process)
@@ -252,7 +253,7 @@ def postgres_server(request: pytest.FixtureRequest, transactional_db: None) -> I
 def one_redis_server() -> Iterator[RedisServer]:
     programs = redis_servers.programs()
     if not programs:
-        redis_servers.skip_or_fail()
+        lacking("REDIS", redis_servers.MISSING)
     server = RedisServer(programs[0])
     yield server
     server.close()

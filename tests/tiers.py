@@ -4,8 +4,9 @@
     python -m tests.tiers rest                             what `make test-all` runs besides
     python -m tests.tiers strangers                        other browsers, where they are installed
 
-`make test` has every behaviour on PostgreSQL, and what speaks SQL (ON_BOTH) on SQLite, too. The rest is the other
-folders, and on SQLite what `make test` has on PostgreSQL alone. No test runs twice on one database.
+`make test` runs the tests of every feature on PostgreSQL, and those whose result can depend on the database (ON_BOTH)
+on SQLite, too. The rest is the slow folders and the browser tests, and on SQLite what `make test` runs on PostgreSQL
+alone. No test runs twice on one database.
 """
 
 from __future__ import annotations
@@ -13,13 +14,16 @@ from __future__ import annotations
 import json
 import os
 import re
+import signal
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from types import FrameType
+from typing import NoReturn
 
 HERE = Path(__file__).resolve().parent
 
@@ -55,7 +59,11 @@ TIERS = {
     "strangers": [Part("sqlite", STRANGERS)],
 }
 LEFT_OUT = {
-    "test": f"{', '.join((*SLOW, *BROWSER))}; on SQLite also {', '.join(ON_POSTGRESQL)}. `make test-all` runs them.",
+    "test": f"""
+Left out, because it takes long or needs other programs:
+  {", ".join((*SLOW, *BROWSER))}; on SQLite also {", ".join(ON_POSTGRESQL)}: `make test-all`
+  {", ".join(STRANGERS)} (Firefox, WebKit): `make test-strangers`
+""",
 }
 
 
@@ -63,19 +71,42 @@ def main(tier: str, arguments: Sequence[str]) -> int:
     """Run every part, also after one that failed, and say how long each took. Returns the exit code."""
     few = "-k" in arguments
     begun = time.monotonic()
-    running = [Run(part, arguments, few=few) for part in TIERS[tier]] if few else []
+    parts = [part for part in TIERS[tier] if chosen_of(part, arguments)]
+    if not parts:
+        sys.stderr.write(f"none of these is in the tier {tier}: {' '.join(paths_among(arguments))}\n")
+        return NO_TEST_CHOSEN
+    running = [Run(part, arguments, few=few) for part in parts] if few else []
     codes: list[int] = []
     told: list[str] = []
-    for number, part in enumerate(TIERS[tier]):
+    for number, part in enumerate(parts):
         begun = begun if few else time.monotonic()
         codes.append((running[number] if few else Run(part, arguments)).wait())
         told.append(f"{part.database} {clock(time.monotonic() - begun)}{'' if codes[-1] == 0 else ' RED'}")
-    nothing_chosen = set(codes) == {NO_TEST_CHOSEN}
-    codes = [0 if code == NO_TEST_CHOSEN else code for code in codes]
-    sys.stdout.write(f"\n{tier}: {', '.join(told)}\n")
-    if tier in LEFT_OUT:
-        sys.stdout.write(f"Left out: {LEFT_OUT[tier]}\n")
-    return NO_TEST_CHOSEN if nothing_chosen else max(codes)
+    sys.stdout.write(f"\n{tier}: {', '.join(told)}\n{LEFT_OUT.get(tier, '')}")
+    return result_of(codes, some_chosen=bool(arguments))
+
+
+def result_of(codes: Sequence[int], *, some_chosen: bool) -> int:
+    """0 if every part was green: not if one was killed, and not if one had no tests although nobody has chosen any."""
+    if set(codes) == {NO_TEST_CHOSEN}:
+        return NO_TEST_CHOSEN
+    return int(any(code != 0 and not (some_chosen and code == NO_TEST_CHOSEN) for code in codes))
+
+
+def paths_among(arguments: Sequence[str]) -> list[str]:
+    return [argument for argument in arguments if Path(argument.split("::")[0]).exists()]
+
+
+def chosen_of(part: Part, arguments: Sequence[str]) -> list[str]:
+    """The part's folders, or what the arguments name of them."""
+    folders = [HERE / name for name in part.folders]
+    if not (paths := paths_among(arguments)):
+        return [str(folder.relative_to(Path.cwd())) for folder in folders]
+    return [
+        path
+        for path in paths
+        if {*folders} & {*Path(path.split("::")[0]).resolve().parents, Path(path).resolve()}
+    ]
 
 
 class Run:
@@ -83,14 +114,16 @@ class Run:
     processes and without the modules in which no such name can be: to start takes longer than the tests."""
 
     def __init__(self, part: Part, arguments: Sequence[str], *, few: bool = False) -> None:
-        where = [str(HERE.relative_to(Path.cwd()) / name) for name in part.folders]
+        where = chosen_of(part, arguments)
+        options = [argument for argument in arguments if argument not in paths_among(arguments)]
         self._memory = f".pytest_cache/{part.database}"
         self._said = tempfile.TemporaryFile() if few else None  # noqa: SIM115 (read in wait)
         processes = {"postgresql": "3", "sqlite": "0"}[part.database] if few else "auto"
         self._command = [sys.executable, "-m", "pytest", "-o", f"cache_dir={self._memory}"]
-        self._command += [f"--database={part.database}", "-n", processes, "--dist", "worksteal", *arguments]
-        self._command += modules_with(arguments[arguments.index("-k") + 1], where) if few else where
+        self._command += [f"--database={part.database}", "-n", processes, "--dist", "worksteal", *options]
+        self._command += modules_with(last_expression(arguments), where) if few else where
         self._process = subprocess.Popen(self._command, stdout=self._said, stderr=self._said)
+        _running.append(self._process)
 
     def wait(self) -> int:
         code = self._process.wait()
@@ -102,19 +135,51 @@ class Run:
         return code
 
 
-def modules_with(expression: str, folders: Sequence[str]) -> list[str]:
-    """The modules in whose path, names of tests or parameters one of the words is; all if these are not just words."""
+_running: list[subprocess.Popen[bytes]] = []
+
+
+def end_all(number: int, frame: FrameType | None) -> NoReturn:
+    """Told to end: so are the tests, which stop their servers."""
+    for process in _running:
+        process.terminate()
+    for process in _running:
+        process.wait()
+    raise SystemExit(128 + number)
+
+
+def last_expression(arguments: Sequence[str]) -> str:
+    """Of several `-k`, pytest takes the last."""
+    return arguments[max(at for at, argument in enumerate(arguments) if argument == "-k") + 1]
+
+
+def modules_with(expression: str, places: Sequence[str]) -> list[str]:
+    """The modules that may have one of the words in their path or a test's name; all if it is more than words."""
     if not re.fullmatch(r"[\w ]+", expression) or "not" in expression.split():
-        return list(folders)
+        return list(places)
     words = {word.lower() for word in expression.split()} - {"and", "or"}
-    modules = [path for folder in folders for path in sorted(Path(folder).rglob("test_*.py"))]
-    found = [
-        str(path)
-        for path in modules
-        if any(word in f"{path}\n{without_bodies(path.read_text())}".lower() for word in words)
+    modules = [
+        path
+        for place in map(Path, places)
+        for path in ([place] if place.suffix else sorted(place.rglob("test_*.py")))
     ]
-    sys.stdout.write(f"{len(found)} of {len(modules)} modules have it in a name of theirs: {expression}\n")
-    return found or list(folders)
+    if any("::" in str(path) for path in modules):
+        return list(places)
+    found = [str(path) for path in modules if may_have(words, path)]
+    sys.stdout.write(
+        f"{len(found)} of {len(modules)} modules may have it in a name of theirs: {expression}\n"
+    )
+    return found or list(places)
+
+
+def may_have(words: Iterable[str], path: Path) -> bool:
+    source = without_bodies(path.read_text())
+    return any(word in f"{path}\n{source}".lower() for word in words) or bool(COMPUTED.search(source))
+
+
+COMPUTED = re.compile(
+    r"parametrize\(\s*(?:\"[^\"]*\"|\([^)]*\)),\s*(?:\w+\.|[a-z]\w*\(|\[\*?[\w.]+ for )|params=(?!\[)"
+)
+"""Parameters whose names come from other modules."""
 
 
 def without_bodies(source: str) -> str:
@@ -150,4 +215,5 @@ def clock(seconds: float) -> str:
 
 
 if __name__ == "__main__":
+    signal.signal(signal.SIGTERM, end_all)
     raise SystemExit(main(sys.argv[1], sys.argv[2:]))

@@ -1,0 +1,1 @@
+"""The admin of `jobs`: pages, actions, rights. That of `videos` is in tests/videos/admin."""

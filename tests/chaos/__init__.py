@@ -1,0 +1,1 @@
+"""Random faults: processes killed at any moment."""

@@ -13,10 +13,11 @@ from django.db import connection
 from jobs import enqueue, enqueue_many
 from jobs.models import Attempt, Job, Worker
 from tests.conftest import RunManage, StartManage
+from tests.support.needs import lacking
 from tests.support.processes import wait_until
 from tests.support.queue.actors import status_of
 from tests.support.queue.workers import QUICK, wait_for_status, wait_for_worker
-from tests.support.servers.pgbouncer import PROGRAM, PgBouncer, skip_or_fail
+from tests.support.servers.pgbouncer import MISSING, PROGRAM, PgBouncer
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -29,7 +30,7 @@ def bouncer(database_url_of_test_database: str) -> Iterator[PgBouncer]:
     if connection.vendor != "postgresql":
         pytest.skip("PgBouncer is for PostgreSQL")
     if PROGRAM is None:
-        skip_or_fail()
+        lacking("PGBOUNCER", MISSING)
     bouncer = PgBouncer(database_url_of_test_database)
     yield bouncer
     bouncer.close()

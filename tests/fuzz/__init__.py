@@ -1,0 +1,1 @@
+"""Random inputs and random sequences of operations, by Hypothesis."""

@@ -1,0 +1,1 @@
+"""Pages that change while somebody looks at them: server-sent events."""

@@ -1,0 +1,1 @@
+"""What takes longer than ten seconds by its nature."""

@@ -14,6 +14,7 @@ from jobs import tracing
 from jobs.models import Job
 from tests.conftest import StartManage
 from tests.support import ROOT
+from tests.support.needs import lacking
 from tests.support.processes import wait_until
 from tests.support.queue.workers import QUICK, wait_for_status, wait_for_worker
 from tests.support.remote.remote_site import stop
@@ -29,7 +30,7 @@ INSTRUMENTED = (str(Path(sys.executable).with_name("opentelemetry-instrument")),
 def collector(tmp_path: Path) -> Iterator[Collector]:
     agent = collectors.program()
     if agent is None:
-        collectors.skip_or_fail()
+        lacking("COLLECTOR", collectors.MISSING)
     collector = Collector(agent, tmp_path)
     yield collector
     collector.close()

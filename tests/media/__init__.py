@@ -1,0 +1,1 @@
+"""ffmpeg, probing, captions, playlists: real encoding, without the shelf."""

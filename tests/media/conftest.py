@@ -1,8 +1,8 @@
-"""Here everything is really encoded."""
+"""Tests of encoding: without the shelf."""
 
 import pytest
 
 
 @pytest.fixture(autouse=True)
-def _encodes_once() -> None:
-    """Instead of the fixture that takes chunks from the shelf."""
+def _shelf() -> None:
+    """Overrides the fixture that takes chunks from the shelf."""

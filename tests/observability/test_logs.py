@@ -205,6 +205,7 @@ def test_another_format_is_refused_by_a_remote_worker(remote_site: RemoteSite) -
     assert any(line.startswith("sprocket-worker: ") and names_the_setting(line) for line in lines)
 
 
+@pytest.mark.parametrize("starts_python", [True])
 @pytest.mark.django_db(transaction=True)
 def test_another_format_is_refused_at_start_up(run_manage: RunManage) -> None:
     refused = run_manage("check", check=False, env={"LOG_FORMAT": "xml"})

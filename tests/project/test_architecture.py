@@ -16,7 +16,7 @@ import pytest
 from django.core.management import call_command, get_commands, load_command_class
 
 from jobs.conf import JobsSettings
-from tests import tiers
+from tests import mutations, tiers
 from tests.support import ROOT
 
 LONGEST = 500
@@ -247,3 +247,34 @@ def test_every_folder_of_tests_runs_in_a_tier_and_none_twice() -> None:
     assert len(runs) == len(set(runs))
     assert {folder for _, folder in runs} == folders - {*tiers.HELPERS}
     assert not list((ROOT / "tests").glob("test_*.py")), "a test belongs in a folder"
+
+
+def test_every_mutation_still_fits_the_code() -> None:
+    for mutation in mutations.MUTATIONS:
+        for edit in mutation.edits:
+            found = (ROOT / edit.file).read_text().count(edit.old)
+            assert found >= 1, f"{edit.file} has changed; look for another place for: {mutation.what}"
+
+
+@pytest.mark.parametrize(
+    ("codes", "some_chosen", "result"),
+    [
+        ([0, 0], False, 0),
+        ([0, 1], False, 1),
+        ([-9, 0], False, 1),
+        ([0, tiers.NO_TEST_CHOSEN], False, 1),
+        ([0, tiers.NO_TEST_CHOSEN], True, 0),
+        ([tiers.NO_TEST_CHOSEN] * 2, True, tiers.NO_TEST_CHOSEN),
+    ],
+)
+def test_a_tier_is_green_if_every_part_is(codes: list[int], some_chosen: bool, result: int) -> None:
+    assert tiers.result_of(codes, some_chosen=some_chosen) == result
+
+
+def test_a_module_with_computed_parameters_is_never_left_out_by_name() -> None:
+    computed = ROOT / "tests/videos/pipeline/test_failures.py"
+    assert "audio" not in tiers.without_bodies(computed.read_text())
+    assert str(computed.relative_to(Path.cwd())) in tiers.modules_with("audio", ["tests/videos/pipeline"])
+    assert "tests/queue/leases/test_leases.py" not in tiers.modules_with(
+        "audio", ["tests/videos", "tests/queue"]
+    )

@@ -53,6 +53,7 @@ def test_a_worker_that_is_ahead_of_its_database_waits_for_it(
     wait_until(lambda: status_of(job) == "completed")
 
 
+@pytest.mark.parametrize("starts_python", [True])
 def test_a_worker_in_a_script_says_what_to_do_first(newest: str, run_manage: RunManage) -> None:
     done = run_manage("runworker", "--until-empty", check=False)
     assert done.returncode == 1

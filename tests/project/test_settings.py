@@ -175,6 +175,7 @@ def test_reading_a_wrong_setting_raises_with_the_reason(settings: Any) -> None:
     assert "jobs/conf.py" in str(message.hint)
 
 
+@pytest.mark.parametrize("starts_python", [True])
 @pytest.mark.django_db(transaction=True)
 def test_a_wrong_environment_variable_is_refused_at_start_up(run_manage: RunManage) -> None:
     refused = run_manage("check", check=False, env={"JOBS_CLAIM_DURATION": "banana", "JOBS_MAX_ATEMPTS": "5"})

@@ -1,0 +1,1 @@
+"""The queue itself: enqueueing, claims, leases, recovery, workflows, limits, wake-ups."""

@@ -1,0 +1,1 @@
+"""Videos played in Firefox and WebKit."""

@@ -1,5 +1,5 @@
-"""A session of the suite's own beside those of the tests. Django closes a test's connection at its end; this one stays
-open, and with it the plans that PostgreSQL has made for the functions that run after every test."""
+"""A connection of the suite's own. Tests may break, close or change theirs; this one stays open, and with it the plans
+that PostgreSQL has made for the functions that run around every test."""
 
 from __future__ import annotations
 

@@ -2,7 +2,8 @@
 
 `--database=postgresql` starts a server of its own, or takes the one that DATABASE_URL names;
 `--database=sqlite` uses a file in a temporary folder. With `-n`, each of pytest's processes has one of its own.
-Both are copies of what `.cache` keeps: a cluster, or a file, that is migrated already.
+Both are copies of what `.cache` keeps: a cluster, or a file, that is migrated already (a server that DATABASE_URL names
+is migrated as usual).
 """
 
 import contextlib
@@ -13,7 +14,6 @@ import signal
 import sqlite3
 import subprocess
 import sys
-import tempfile
 from importlib.metadata import version
 from pathlib import Path
 from types import FrameType
@@ -24,7 +24,8 @@ import psycopg
 import pytest
 
 from tests.support import ROOT, fork_server
-from tests.support.servers.postgres_server import PostgresServer, in_memory, one_at_a_time
+from tests.support.servers.places import GuardedFolder, in_memory, one_at_a_time
+from tests.support.servers.postgres_server import PostgresServer
 
 MIGRATED = "TESTS_MIGRATED_DATABASE"
 """The environment variable that names what test databases are copied from."""
@@ -62,9 +63,9 @@ def pytest_load_initial_conftests(early_config: pytest.Config) -> None:
     if getattr(options, "numprocesses", None) and not is_crew_member:
         return  # the tests run in other processes, each with a database of its own
     if options.database == "sqlite":
-        folder = tempfile.TemporaryDirectory(prefix="sprocket-sqlite-", dir=in_memory())
-        early_config.add_cleanup(folder.cleanup)
-        os.environ["DATABASE_URL"] = f"sqlite:///{quote(folder.name)}/db.sqlite3"
+        folder = GuardedFolder("sprocket-sqlite-", within=in_memory())
+        early_config.add_cleanup(folder.close)
+        os.environ["DATABASE_URL"] = f"sqlite:///{quote(str(folder.path))}/db.sqlite3"
         os.environ[MIGRATED] = str(_migrated_file())
     elif not os.environ.get("DATABASE_URL", "").startswith(("postgres", "psql", "pgsql")):
         server = PostgresServer(copy_of=_migrated_cluster())
@@ -105,12 +106,11 @@ def _migrated_file() -> Path:
 
 def _cached(kind: str) -> Path:
     """Named after all that a migrated database depends on; those of other migrations are removed."""
-    code = [
-        path.read_bytes()
-        for app in ("jobs", "videos")
-        for path in sorted((ROOT / app).glob("migrations/*.py"))
-    ]
-    state = hashlib.sha256(b"\0".join([*code, (ROOT / "tests/settings.py").read_bytes()])).hexdigest()[:16]
+    migrations = [path for app in ("jobs", "videos") for path in sorted((ROOT / app).glob("migrations/*.py"))]
+    they_import = [ROOT / "jobs/models/fields.py", ROOT / "jobs/ulid.py"]
+    settings = [ROOT / "project/settings.py", ROOT / "tests/settings.py"]
+    code = [path.read_bytes() for path in (*migrations, *they_import, *settings)]
+    state = hashlib.sha256(b"\0".join(code)).hexdigest()[:16]
     folder = ROOT / ".cache" / "databases"
     folder.mkdir(parents=True, exist_ok=True)
     for old in folder.iterdir():
@@ -142,7 +142,7 @@ def pytest_testnodedown(node: Any) -> None:
     _crew.discard(node.gateway._rinfo().pid)
 
 
-@pytest.hookimpl(optionalhook=True, tryfirst=True)  # nox does without pytest-xdist
+@pytest.hookimpl(optionalhook=True, tryfirst=True)
 def pytest_xdist_auto_num_workers() -> int:
     """`-n auto`: the tests wait for processes more than they compute."""
     return min(8, 2 * (os.cpu_count() or 1))

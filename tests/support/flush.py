@@ -7,7 +7,7 @@ one asks which tables have rows and empties those; what `migrate` wrote stays, s
 from __future__ import annotations
 
 import pytest
-from django.db import connection, transaction
+from django.db import Error, connection, transaction
 from django.test import TransactionTestCase
 
 from tests.support import beside
@@ -16,16 +16,24 @@ AS_MIGRATED = {"django_content_type", "auth_permission", "django_migrations"}
 GROWN = 1 << 18
 """Bytes of an empty table from which it is made anew: PostgreSQL reads its dead rows at every look."""
 
+SESSION = """SELECT (SELECT array_agg(name ORDER BY name) FROM pg_settings WHERE source = 'session'),
+    (SELECT count(*) FROM pg_listening_channels()),
+    (SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND pid = pg_backend_pid())"""
+"""What a test can leave behind in a session."""
+
 _tables: list[str] = []
+_new_session: tuple[object, ...] | None = None
 
 
 def learn() -> None:
     """Once, before any test has written a row."""
-    global _tables
+    global _tables, _new_session
     with connection.cursor() as cursor:
         found = connection.introspection.table_names(cursor)
         _tables = [connection.ops.quote_name(name) for name in found if name not in AS_MIGRATED]
         if connection.vendor == "postgresql":
+            cursor.execute(SESSION)
+            _new_session = cursor.fetchone()
             deletes = [
                 f"IF EXISTS(SELECT FROM {table}) THEN DELETE FROM {table}; END IF;" for table in _tables
             ]
@@ -71,9 +79,11 @@ def shrink() -> None:
 
 def _is_sound() -> bool:
     """Whether the next test may go on with this connection: a new one would have to read the catalogue anew."""
-    return (
-        connection.vendor == "postgresql"
-        and connection.connection is not None
-        and not connection.in_atomic_block
-        and connection.is_usable()
-    )
+    if connection.vendor != "postgresql" or connection.connection is None or connection.in_atomic_block:
+        return False
+    try:
+        with connection.cursor() as cursor:
+            cursor.execute(SESSION)
+            return connection.get_autocommit() and cursor.fetchone() == _new_session
+    except Error:
+        return False

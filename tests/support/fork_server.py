@@ -1,9 +1,9 @@
 """Starts `manage.py …` for the tests in milliseconds: a process that has loaded Django and the apps, and forks.
 
-The tests start a thousand commands, and half a second of CPU for the imports of each was half of the suite. `start()`
-gives a process as `subprocess.Popen` does, with its own pid, environment, output and exit code. The fork reads the
-settings again in its own environment. Where a start itself is the subject of a test (exit codes of `manage.py`, what is
-imported when), the test starts an interpreter: `can_start()` says no for an environment that changes what is imported.
+Importing Django and the apps costs half a second of CPU for each command, and the tests start hundreds. `start()` gives
+a process as `subprocess.Popen` does, with its own pid, environment, output and exit code. The fork reads the settings
+again in its own environment. Tests of the start itself (exit codes of `manage.py`, what is imported when) start a new
+Python instead: `can_start()` says no for an environment that changes what is imported.
 
 Run as a program, this file is the server: `python -u -m tests.support.fork_server <fd of its socket> <program>`.
 """
@@ -22,7 +22,6 @@ import signal
 import socket
 import subprocess
 import sys
-import tempfile
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -30,21 +29,22 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from tests.support import ROOT
+from tests.support.servers.places import GuardedFolder
 
 MANAGE, CONSOLE = "manage.py", "sprocket-worker"
 SETTINGS = ("tests.settings", "tests.remoteapp.settings")
 MAY_DIFFER = {
     "ALLOWED_HOSTS", "DATABASE_POOL", "DATABASE_URL", "DEBUG", "DJANGO_SETTINGS_MODULE", "MEDIA_ROOT",
     "PGAPPNAME", "PYTHONUNBUFFERED", "PYTEST_CURRENT_TEST", "REDIS_URL", "SPROCKET_ADMIN_SECRET", "SPROCKET_APPS",
-    "SPROCKET_KEY", "TASK_SIGNALS_LOG", "TESTS_DIE_WHILE_FIRING", "TESTS_FAKE_GPU", "TESTS_PERIODIC", "TESTS_SHELF",
-    "TESTS_STAGING",
+    "SPROCKET_KEY", "TASK_SIGNALS_LOG", "TESTS_DIE_WHILE_FIRING", "TESTS_FAKE_GPU", "TESTS_PERIODIC", "TESTS_STAGING",
 }  # fmt: skip
 """Variables that the settings read, or that are read when a command runs: never during an import, but for those that
 tests/jobapp heeds again in a fork."""
 PREFIXES = ("JOBS_", "VIDEOS_", "LOG_")
 FOLDER = "TESTS_FORK_SERVERS"
 """The variable that says where the sockets of a run's servers are."""
-SPARE_FD = 3
+FDS_PER_ORDER = 3
+"""The connection of the new process, its stdout and its stderr."""
 
 
 # -- in the tests ----------------------------------------------------------------------------------------------------
@@ -70,7 +70,9 @@ class ForkedProcess:
                 ready, _, _ = select.select([self._connection], [], [], timeout)
                 if not ready:
                     raise subprocess.TimeoutExpired(f"process {self.pid}", timeout or 0)
-                self.returncode = int(self._connection.recv(64) or b"-1")
+                said = self._connection.recv(64)
+                assert said, f"the fork server ended before process {self.pid}"
+                self.returncode = int(said)
                 self._connection.close()  # until now its pid could not be given to another process
             return self.returncode
 
@@ -85,8 +87,9 @@ class ForkedProcess:
         self.send_signal(signal.SIGKILL)
 
 
-class _Server:
-    """One for each (program, settings module), shared by the test processes of a run (FOLDER)."""
+class _ServerConnection:
+    """This process's connection to the fork server of a program and settings module, which the test processes of a run
+    share (FOLDER). Starts the server if none is running."""
 
     def __init__(self, program: str, settings: str) -> None:
         self._program, self._settings = program, settings
@@ -134,7 +137,7 @@ class _Server:
         with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as listening:
             listening.bind(address)
             listening.listen()
-            self._process = subprocess.Popen(
+            subprocess.Popen(
                 [sys.executable, "-u", "-m", __name__, str(listening.fileno()), self._program],
                 cwd=ROOT,
                 env={**os.environ, "DJANGO_SETTINGS_MODULE": self._settings},
@@ -148,17 +151,17 @@ def prepare() -> Callable[[], None]:
     """Called first in the first process of a run; what it returns is called last."""
     if FOLDER in os.environ:
         return lambda: None
-    folder = tempfile.TemporaryDirectory(prefix="sprocket-forks-")
-    os.environ[FOLDER] = folder.name
+    folder = GuardedFolder("sprocket-forks-")
+    os.environ[FOLDER] = str(folder.path)
 
     def clean_up() -> None:
         del os.environ[FOLDER]
-        folder.cleanup()
+        folder.close()
 
     return clean_up
 
 
-_servers: dict[tuple[str, str], _Server] = {}
+_servers: dict[tuple[str, str], _ServerConnection] = {}
 
 
 def can_start(program: str, environment: Mapping[str, str]) -> bool:
@@ -181,7 +184,7 @@ def start(
     """Run `program arguments…` in a fork, in a process group of its own and with no input."""
     key = (program, environment["DJANGO_SETTINGS_MODULE"])
     if key not in _servers:
-        _servers[key] = _Server(*key)
+        _servers[key] = _ServerConnection(*key)
     return _servers[key].start(arguments, environment, stdout=stdout, stderr=stderr)
 
 
@@ -189,12 +192,13 @@ def start(
 
 
 def serve(listening: socket.socket) -> tuple[list[str], dict[str, str]]:
-    """Fork for each order. Returns in the forks, with what they are to do; the server itself ends here, with the last
-    test process."""
+    """Fork for each order. Returns in the forks, with what they are to do. The server itself ends here, with the last
+    test process; what a test process has started and left behind is killed when that process ends."""
     selector = selectors.DefaultSelector()
     selector.register(listening, selectors.EVENT_READ, None)
     controls: set[socket.socket] = set()
     children: dict[int, tuple[int, socket.socket]] = {}
+    started_by: dict[int, socket.socket] = {}
     while True:
         for key, _ in selector.select():
             if key.data is None:
@@ -203,8 +207,11 @@ def serve(listening: socket.socket) -> tuple[list[str], dict[str, str]]:
                 selector.register(control, selectors.EVENT_READ, control)
             elif isinstance(key.data, socket.socket):
                 control = key.data
-                order, fds, _, _ = socket.recv_fds(control, 1 << 20, SPARE_FD)
+                order, fds, _, _ = socket.recv_fds(control, 1 << 20, FDS_PER_ORDER)
                 if not order:
+                    for pid in [pid for pid, by in started_by.items() if by is control]:
+                        with contextlib.suppress(ProcessLookupError):
+                            os.killpg(pid, signal.SIGKILL)
                     selector.unregister(control)
                     control.close()
                     controls.remove(control)
@@ -223,8 +230,13 @@ def serve(listening: socket.socket) -> tuple[list[str], dict[str, str]]:
                 connection = socket.socket(fileno=fds[0])
                 os.close(fds[1])
                 os.close(fds[2])
+                with contextlib.suppress(
+                    PermissionError, ProcessLookupError
+                ):  # the child has done so, and gone on
+                    os.setpgid(pid, pid)
                 watcher = os.pidfd_open(pid)
                 children[pid] = (watcher, connection)
+                started_by[pid] = control
                 selector.register(watcher, selectors.EVENT_READ, pid)
                 with contextlib.suppress(OSError):
                     connection.send(str(pid).encode())
@@ -243,6 +255,7 @@ def serve(listening: socket.socket) -> tuple[list[str], dict[str, str]]:
                 selector.unregister(key.fileobj)
                 os.waitpid(key.data[0], 0)
                 children.pop(key.data[0])[1].close()
+                del started_by[key.data[0]]
 
 
 def _become_the_command(order: bytes, fds: list[int]) -> tuple[list[str], dict[str, str]]:
@@ -276,8 +289,17 @@ def load(program: str) -> None:
         ffmpeg.encoders_of(found, ffmpeg.build_id(found))
 
 
+def assert_nothing_read() -> None:
+    """The forks have environments of their own: no import may have read our settings."""
+    for name in ("jobs.conf", "videos.conf"):
+        if name in sys.modules:
+            assert sys.modules[name]._reader._cached is None, (
+                f"something has read {name} while it was imported"
+            )
+
+
 def read_settings_again() -> None:
-    """In the fork: what the zygote knows of settings is forgotten; Django reads them at the next use."""
+    """In the fork: what the server has read of the settings is forgotten; Django reads them at the next use."""
     from django.conf import settings
     from django.db import connections
     from django.utils.functional import empty
@@ -297,6 +319,7 @@ def read_settings_again() -> None:
 def main(fd: int, program: str) -> NoReturn:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     load(program)
+    assert_nothing_read()
     assert threading.active_count() == 1, "a fork would lose the other threads"
     gc.collect()
     gc.freeze()
@@ -307,10 +330,6 @@ def main(fd: int, program: str) -> NoReturn:
     os.environ.update(environment)
     time.tzset()
     sys.argv = [program, *arguments]
-    if environment.get("TESTS_SHELF") == "1":
-        from tests.support.videos import shelf
-
-        shelf.install()
     command: Any
     if program == CONSOLE:
         from jobs.worker.console import main as command

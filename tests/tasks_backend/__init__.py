@@ -1,0 +1,1 @@
+"""`jobs` as a backend of Django's tasks."""

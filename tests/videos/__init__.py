@@ -1,0 +1,1 @@
+"""The video pipeline: upload, stages, publishing, pages, API, admin, remote stages."""

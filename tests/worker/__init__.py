@@ -1,0 +1,1 @@
+"""`runworker`: its loop, its processes, how it starts and ends."""

@@ -20,7 +20,7 @@ pytestmark = pytest.mark.django_db(transaction=True)
 
 
 @pytest.fixture
-def interpreters() -> bool:
+def starts_python() -> bool:
     """How it starts does not depend on the database."""
     return connection.vendor == "postgresql"
 

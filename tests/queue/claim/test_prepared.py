@@ -31,6 +31,14 @@ def scans() -> int:
     return int(ask("SELECT seq_scan FROM pg_stat_xact_user_tables WHERE relname = 'jobs_job'"))
 
 
+@pytest.fixture(autouse=True)
+def _nothing_prepared_before() -> None:
+    """The connection lives longer than a test."""
+    with connection.cursor() as cursor:
+        cursor.execute("DEALLOCATE ALL")
+    connection.connection._prepared.clear()
+
+
 @pytest.fixture
 def claims() -> Iterator[None]:
     """This connection as that of a worker's main loop."""
@@ -58,9 +66,6 @@ def test_nothing_is_prepared_behind_a_transaction_pooler(
         settings.JOBS = {"SESSION_FEATURES": False}
     else:
         monkeypatch.setitem(connection.settings_dict, "DISABLE_SERVER_SIDE_CURSORS", True)
-    with connection.cursor() as cursor:
-        cursor.execute("DEALLOCATE ALL")
-    connection.connection._prepared.clear()
     worker = new_worker()
     prepared.read_by_index(connection)
     enqueue("tests.noop")

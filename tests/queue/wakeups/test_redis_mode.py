@@ -66,6 +66,7 @@ def test_a_sleeping_worker_is_woken_by_redis(
         fall_asleep()
 
 
+@pytest.mark.parametrize("starts_python", [True])
 def test_mode_redis_refuses_to_start_without_redis_in_one_clear_line(
     redis_server: RedisServer, settings: Settings, run_manage: RunManage
 ) -> None:

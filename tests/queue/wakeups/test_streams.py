@@ -13,6 +13,7 @@ from pytest_django import Settings
 from jobs import enqueue, enqueue_many, lifecycle, orchestrator, wakeup
 from jobs.lifecycle import FailureReport
 from jobs.wakeup import Ears, redis_link, streams
+from tests.support.needs import lacking
 from tests.support.processes import wait_until
 from tests.support.queue.actors import age, claim_one
 from tests.support.servers import redis_server as redis_servers
@@ -28,7 +29,7 @@ pytestmark = pytest.mark.django_db(transaction=True)
 )
 def server(request: Any) -> Iterator[RedisServer]:
     if not request.param:
-        redis_servers.skip_or_fail()
+        lacking("REDIS", redis_servers.MISSING)
     server = RedisServer(request.param)
     yield server
     server.close()

@@ -24,8 +24,3 @@ def find() -> str | None:
     if given := os.environ.get("SPROCKET_CHROMIUM"):
         return shutil.which(given)
     return next((path for name in NAMES if (path := shutil.which(name))), None)
-
-
-def is_required() -> bool:
-    """Where a skip would hide something: `.ci/run` sets this."""
-    return os.environ.get("SPROCKET_REQUIRE_BROWSER") == "1"

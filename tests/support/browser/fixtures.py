@@ -28,6 +28,7 @@ from tests.support import ROOT
 from tests.support.browser import chromium
 from tests.support.browser.backstage import Backstage
 from tests.support.browser.site import Site
+from tests.support.needs import lacking
 
 PATIENCE_MS = 120_000
 """How long a page may take for anything: a busy machine is no defect."""
@@ -43,18 +44,14 @@ OpenPage = Callable[..., Page]
 
 @pytest.fixture(scope="session")
 def chromium_path() -> str:
-    path = chromium.find()
-    if path is None and chromium.is_required():
-        pytest.fail(f"SPROCKET_REQUIRE_BROWSER=1, but {chromium.MISSING}")
-    return path or pytest.skip(chromium.MISSING)
+    return chromium.find() or lacking("BROWSER", chromium.MISSING)
 
 
 @pytest.fixture(scope="session")
 def hls_js() -> None:
     """For tests of what only hls.js can do: `make` installs it where there is npm."""
     if not (ROOT / "vendor" / "hls.js" / "hls.min.js").is_file():
-        end = pytest.fail if chromium.is_required() else pytest.skip
-        end("hls.js is not installed; `make test` does that where there is npm")
+        lacking("BROWSER", "hls.js is not installed; `make test` does that where there is npm")
 
 
 @pytest.fixture(scope="session")

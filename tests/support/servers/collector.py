@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 import signal
 import socket
@@ -10,9 +9,6 @@ import subprocess
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
-from typing import NoReturn
-
-import pytest
 
 from tests.support.processes import free_port, wait_until
 
@@ -25,6 +21,7 @@ LINES = {
     "status": "Status code",
     "message": "Status message",
 }
+MISSING = "there is no collector that runs here (the wheel rotel and the library of Python, libpython3.11)"
 
 
 @dataclass(frozen=True)
@@ -47,16 +44,6 @@ def program() -> Path | None:
     agent = Path(spec.origin).with_name("rotel-agent")
     works = agent.exists() and subprocess.run([agent, "--version"], capture_output=True).returncode == 0
     return agent if works else None
-
-
-def skip_or_fail() -> NoReturn:
-    """There is none. Where a skip would hide something, `.ci/run` sets the variable."""
-    missing = (
-        "there is no collector that runs here (the wheel rotel and the library of Python, libpython3.11)"
-    )
-    if os.environ.get("SPROCKET_REQUIRE_COLLECTOR") == "1":
-        pytest.fail(f"SPROCKET_REQUIRE_COLLECTOR=1, but {missing}")
-    pytest.skip(missing)
 
 
 class Collector:

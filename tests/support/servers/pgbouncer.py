@@ -7,10 +7,7 @@ import shutil
 import subprocess
 import tempfile
 from pathlib import Path
-from typing import NoReturn
 from urllib.parse import parse_qs, unquote, urlsplit
-
-import pytest
 
 from tests.support.processes import free_port, wait_until
 
@@ -31,14 +28,7 @@ max_client_conn = 200
 server_reset_query = DISCARD ALL
 server_reset_query_always = 0
 """
-
-
-def skip_or_fail() -> NoReturn:
-    """There is none. Where a skip would hide something, `.ci/run` sets the variable."""
-    missing = "there is no pgbouncer (Debian: apt-get install pgbouncer)"
-    if os.environ.get("SPROCKET_REQUIRE_PGBOUNCER") == "1":
-        pytest.fail(f"SPROCKET_REQUIRE_PGBOUNCER=1, but {missing}")
-    pytest.skip(missing)
+MISSING = "there is no pgbouncer (Debian: apt-get install pgbouncer)"
 
 
 class PgBouncer:

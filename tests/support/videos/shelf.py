@@ -1,9 +1,9 @@
 """A shelf of what ffmpeg has made: the same chunk gives the same bytes, so tests encode it once per checkout.
 
-A key is the digest of everything that decides about the bytes: the build of ffmpeg, its arguments, and the contents of
-the files it reads; for what runs in a contained Python also the code of `videos/media`. `installed()` puts the shelf
-between the pipeline and ffmpeg in this process, and `fork_server` does so in a worker that has TESTS_SHELF=1. Tests of
-encoding itself (tests/media, tests/acceptance) do without it, and SPROCKET_SHELF=off does without it everywhere.
+A key is the digest of everything that decides about the bytes: the code of `videos/media`, the build of ffmpeg or the
+version of PyAV, the arguments, and the contents of the files that are read. `installed()` puts the shelf
+between the pipeline and ffmpeg in the test process; worker processes always run ffmpeg. Tests of encoding itself
+(tests/media, tests/acceptance) do without it, and SPROCKET_SHELF=off does without it everywhere.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ import tempfile
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +27,6 @@ from videos.media.ffmpeg import Progress, RunLimits
 from videos.media.plan import EncodePlan
 
 FOLDER = ROOT / ".cache" / "shelf"
-VARIABLE = "TESTS_SHELF"
 SAID = ".said.json"
 MOST_PROGRESS = 200
 
@@ -38,15 +38,11 @@ def is_open() -> bool:
     return os.environ.get("SPROCKET_SHELF") != "off"
 
 
-def install() -> None:
+@contextmanager
+def installed() -> Iterator[None]:
     if is_open():
         ffmpeg.run = run
         contained.call = call
-
-
-@contextmanager
-def installed() -> Iterator[None]:
-    install()
     try:
         yield
     finally:
@@ -80,7 +76,7 @@ def run(
             stop=stop,
         )
     told = [_without(argument, names) for argument in arguments]
-    key = digest("run", _build(ffmpeg), told)
+    key = digest("run", _code(), _build(ffmpeg), told, asdict(limits))
 
     def make() -> Any:
         seen: list[Progress] = []
@@ -120,6 +116,7 @@ def call(
         key = digest(
             "examine",
             _code(),
+            version("av"),
             contained.CHILD,
             digest_of_file(path),
             path.suffix,
@@ -132,7 +129,12 @@ def call(
         wanted = [Path(folder, name) for name in thumbnails.needed(EncodePlan.from_json(json.loads(plan)))]
         if all(path.is_file() for path in wanted) and not (stop is not None and stop()):
             key = digest(
-                "thumbnails", _code(), contained.CHILD, plan, [digest_of_file(path) for path in wanted]
+                "thumbnails",
+                _code(),
+                version("av"),
+                contained.CHILD,
+                plan,
+                [digest_of_file(path) for path in wanted],
             )
             return kept(key, Path(made), make)[0]
     return make()
@@ -166,13 +168,7 @@ def kept(key: str, folder: Path | None, make: Callable[[], Any]) -> tuple[Any, b
         _keep(place, folder, said)
         return said, False
     if folder is not None:
-        shutil.copytree(
-            place,
-            folder,
-            dirs_exist_ok=True,
-            ignore=shutil.ignore_patterns(SAID),
-            copy_function=shutil.copyfile,
-        )
+        _copy(place, folder)
     return said, True
 
 

@@ -9,6 +9,7 @@ import pytest
 from pytest_django import Settings
 
 from jobs import database, fleet, orchestrator, registry
+from jobs.invariants import broken_rules
 from jobs.models import Job, Status, Worker
 from jobs.testing import run_due_jobs
 from tests.jobapp import fake_gpu
@@ -28,11 +29,12 @@ def _types_as_they_were() -> Iterator[None]:
 
 
 @pytest.fixture
-def gpu(settings: Settings, videos_root: Path) -> Settings:
+def gpu(settings: Settings, videos_root: Path) -> Iterator[Settings]:
     """This process has a GPU, or so it seems; `settings.VIDEOS["HARDWARE_ENCODERS"] = "none"` takes it away."""
     fake_gpu.install()
     settings.VIDEOS = {**settings.VIDEOS, "HARDWARE_ENCODERS": fake_gpu.NAME}
-    return settings
+    yield settings
+    assert broken_rules() == []  # while its name is known
 
 
 def without_gpu(settings: Settings) -> None:
