@@ -94,6 +94,13 @@ def test_a_blocked_job_says_what_it_waits_for_and_a_cancelled_one_why() -> None:
     assert (cancelled.code, [needed.id for needed in cancelled.jobs]) == ("cancelled_because", [first.pk])
 
 
+def test_a_waiting_job_says_whether_it_was_tried_before() -> None:
+    assert story.explain(stored(enqueue("tests.noop", delay=60))).code == "scheduled"
+    tried = enqueue("tests.noop")
+    lifecycle.fail(claim_one().lease, FailureReport("ValueError", "no"))
+    assert story.explain(stored(tried)).code == "retrying"
+
+
 def test_the_page_leads_to_parent_children_and_what_the_job_is_about(
     admin_client: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:

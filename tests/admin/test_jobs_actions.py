@@ -178,3 +178,13 @@ def test_confirming_twice_does_it_once(admin_client: Client) -> None:
     assert told(admin_client.post(JOBS, data)) == ["job_retry success"]
     assert told(admin_client.post(JOBS, data))[-1] == "job_retry warning"
     assert LogEntry.objects.count() == Event.objects.filter(kind="retried").count() == 1
+
+
+def test_of_many_refusals_a_few_are_told_and_the_rest_counted(admin_client: Client) -> None:
+    with workflow("w") as flow:
+        first = flow.add("tests.noop")
+        others = [flow.add("tests.noop", after=[first]) for _ in range(5)]
+    lifecycle.fail(claim_one().lease, PERMANENT)
+    answer = act(admin_client, "retry", *others)
+    assert told(answer) == ["job_refused error"] * 3 + ["job_more_refused error", "job_retry warning"]
+    assert numbers_in(said(answer)[3]) == [2]

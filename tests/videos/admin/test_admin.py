@@ -19,6 +19,7 @@ from tests.support.pages.video_admin import video as video
 from tests.support.pages.video_admin import waiting as waiting
 from tests.support.videos.video_site import accept, current, two_qualities
 from videos import intervening
+from videos.admin import video as video_admin
 from videos.models import Channel, QualityStatus, Subtitle, Transcode, TranscodeStatus, Video, VideoStatus
 from videos.verbs import CANCEL, DELETE, PURGE, RESTORE, RETRANSCODE, RETRY, VERBS, situation_of
 
@@ -116,6 +117,16 @@ def test_actions_on_a_selection(video: Video, failed: Video, waiting: Video, adm
     assert told(on("purge", failed, query="?deleted=yes", confirmed="yes")) == ["done_purge success"]
     assert not Video.objects.filter(pk=failed.pk).exists()
     assert LogEntry.objects.filter(change_message=PURGE.done).get().object_repr == "Failed"
+
+
+def test_a_video_of_a_selection_that_has_changed_meanwhile_refuses(
+    video: Video, failed: Video, admin_client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen_before = situation_of(failed)
+    monkeypatch.setattr(video_admin, "situation_of", lambda _: seen_before)
+    order = {"action": "retry", "_selected_action": [video.pk, failed.pk]}
+    answer = admin_client.post(LIST, order, follow=True).content.decode()
+    assert [tag.split()[-1] for tag in told(answer)] == ["error", "success"]
 
 
 def test_subtitles_are_uploaded_made_safe_and_removed(video: Video, admin_client: Client) -> None:
