@@ -197,7 +197,8 @@ def test_a_worker_that_holds_a_lease_cannot_be_deleted() -> None:
 def test_ids_are_compared_byte_by_byte() -> None:
     """Whatever the collation of the database: indexes that a LIKE or an order needs must fit."""
     for name in ("id", "correlation_id"):
-        assert Job._meta.get_field(name).db_parameters(connection)["collation"] == "C"
+        field: Any = Job._meta.get_field(name)
+        assert field.db_parameters(connection)["collation"] == "C"
     with connection.cursor() as cursor:
         cursor.execute(
             "SELECT DISTINCT collation_name FROM information_schema.columns"
