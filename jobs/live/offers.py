@@ -17,6 +17,9 @@ from django.http import QueryDict
 from jobs.live.topic import Topic
 from jobs.ulid import is_ulid
 
+LAST_EVENT_ID = "last_event_id"
+"""The query parameter for clients that cannot send the header of this name."""
+
 
 class BadTopic(ValueError):
     """A query names something that is no topic. The text is for the caller."""
@@ -47,6 +50,9 @@ def all_offers() -> list[Offer]:
 
 def topics_for(user: Any, query: QueryDict) -> list[Topic]:
     """What the query asks for. Raises BadTopic, or PermissionDenied if the user may not see one of the things named."""
+    unknown = set(query) - {*_offers, LAST_EVENT_ID}
+    if unknown:
+        raise BadTopic(f"{min(unknown)[:40]!r} is nothing to follow; there are {', '.join(_offers)}.")
     topics: list[Topic] = []
     for parameter, offered in _offers.items():
         values = query.getlist(parameter)

@@ -85,10 +85,8 @@ def test_every_refusal_is_documented_as_a_problem(document: Any) -> None:
 
 
 def test_every_operation_says_who_may_use_it(document: Any) -> None:
-    worker, staff = (
-        [{"WorkerBearer": []}, {"WorkerKeyHeader": []}],
-        [{"StaffBearer": []}, {"StaffSession": []}],
-    )
+    worker: list[Any] = [{"WorkerBearer": []}, {"WorkerKeyHeader": []}]
+    staff: list[Any] = [{"StaffBearer": []}, {"StaffSession": []}]
     for address, _, operation in operations(document):
         special: dict[str, Any] = {
             "/api/worker/health": None,

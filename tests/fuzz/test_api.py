@@ -59,7 +59,7 @@ fuzzed = hypothesis_settings(
 
 @schemathesis.serializer("application/gzip", "application/x-subrip", "text/vtt")
 def as_bytes(context: schemathesis.SerializationContext, value: Any) -> bytes:
-    """An archive is generated as bytes, which are none; tests/remote/test_archives.py has real ones. So are subtitles."""
+    """Archives and subtitles are generated as bytes, which are neither; tests of their own send real ones."""
     sent: bytes = serialize_binary(value)
     return sent
 
