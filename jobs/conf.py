@@ -82,6 +82,9 @@ class JobsSettings:
     )
     redis_pool_size: int = number(10, "connections to Redis that one process opens at most")
     redis_prefix: str = text("jobs", "what Sprocket's keys in Redis begin with; sites that share it differ")
+    redis_channel_prefix: str = text(
+        "", "what the names of the channels for outside subscribers begin with, such as worker_status"
+    )
     live_connections: int = number(
         200, "live pages that one web process serves; the next ones poll; 0: all of them poll", minimum=0
     )
