@@ -147,7 +147,8 @@ def _operation(path: str, method: str, operation: dict[str, Any], ways: dict[str
             {**parameter, "text": words(parameter["schema"])} for parameter in operation.get("parameters", [])
         ],
         "body": _name(body) if body else "",
-        "bytes": "" if body else ", ".join(content),
+        "form": _fields(form) if (form := content.get("multipart/form-data", {}).get("schema")) else [],
+        "bytes": "" if body else " or ".join(content),
         "answers": [
             {"status": status, "text": answer["description"], "schema": _name(_content(answer))}
             for status, answer in operation["responses"].items()
@@ -167,24 +168,26 @@ def _way(scheme: dict[str, Any]) -> str:
 
 
 def _name(schema: dict[str, Any]) -> str:
-    return str(schema.get("$ref", "")).rpartition("/")[2]
+    """Of the schema that it refers to, if only as one of several; empty: none."""
+    names = [str(one.get("$ref", "")).rpartition("/")[2] for one in (schema, *schema.get("anyOf", ()))]
+    return next(filter(None, names), "")
 
 
 def _schema(name: str, schema: dict[str, Any]) -> dict[str, Any]:
+    return {"name": name, "description": schema.get("description", ""), "fields": _fields(schema)}
+
+
+def _fields(schema: dict[str, Any]) -> list[dict[str, Any]]:
     required = schema.get("required", [])
-    return {
-        "name": name,
-        "description": schema.get("description", ""),
-        "fields": [
-            {
-                "name": field,
-                "required": field in required,
-                "text": words(details),
-                "description": details.get("description", ""),
-            }
-            for field, details in schema.get("properties", {}).items()
-        ],
-    }
+    return [
+        {
+            "name": field,
+            "required": field in required,
+            "text": words(details),
+            "description": details.get("description", ""),
+        }
+        for field, details in schema.get("properties", {}).items()
+    ]
 
 
 def words(schema: dict[str, Any]) -> str:

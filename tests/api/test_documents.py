@@ -177,6 +177,10 @@ def test_the_page_shows_every_operation_and_loads_nothing_from_elsewhere(documen
     links = re.findall(r'(?:src|href)="([^"#]+)"', page)
     assert links == ["/static/jobs/api.css", "/api/openapi.json"]
     assert "<code>application/gzip</code>" in page
+    for described in ("ChannelForm", "RetranscodeOrder", "VideoChange", "Claim"):
+        assert f'Body: <a href="#schema-{described}">' in page
+    form = page.partition('id="upload_video"')[2].partition("</section>")[0]
+    assert all(f"<code>{field}</code>" in form for field in ("channel", "title", "file"))
     targets = set(re.findall(r'href="#([^"]+)"', page))
     assert targets <= set(re.findall(r'id="([^"]+)"', page))
     assert "<script" not in page

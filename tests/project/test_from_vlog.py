@@ -1,4 +1,4 @@
-"""VLog's names: a variable of the environment is pointed out with its successor; docs/from-vlog.md names what exists."""
+"""VLog's names: a variable of the environment is pointed out with its successor; docs/from-vlog.md says what exists."""
 
 from __future__ import annotations
 
