@@ -18,7 +18,7 @@ class JobsConfig(AppConfig):
         from jobs import checks, registry, staging  # noqa: F401
         from jobs.alerts import watching  # noqa: F401
         from jobs.breakers import rules as breaker_rules  # noqa: F401
-        from jobs.live import hints  # noqa: F401
+        from jobs.live import channels, hints, worker_topics  # noqa: F401
         from jobs.timetable import rules as periodic_rules  # noqa: F401
 
         registry.discover()

@@ -82,8 +82,17 @@ class JobsSettings:
     )
     redis_pool_size: int = number(10, "connections to Redis that one process opens at most")
     redis_prefix: str = text("jobs", "what Sprocket's keys in Redis begin with; sites that share it differ")
+    redis_channel_prefix: str = text(
+        "", "what the names of the channels for outside subscribers begin with, such as worker_status"
+    )
     live_connections: int = number(
         200, "live pages that one web process serves; the next ones poll; 0: all of them poll", minimum=0
+    )
+    live_heartbeat: timedelta = duration(
+        "30s", "a live page or event stream hears something at least this often"
+    )
+    live_reconnect: timedelta = duration(
+        "3s", "how long a live page or client of events waits before it connects again"
     )
     alert_webhook_url: str = webhook("where alerts are posted to; empty: there are none")
     alert_webhook_secret: str = secret("with it alerts are signed (HMAC); empty: they are not", shortest=16)
@@ -146,6 +155,9 @@ def _contradictions(settings: JobsSettings) -> list[Problem]:
         )
     if settings.alert_timeout > timedelta(minutes=1):
         add("ALERT_TIMEOUT", "too_long", "JOBS['ALERT_TIMEOUT'] must be at most a minute.")
+    for name in ("live_heartbeat", "live_reconnect"):
+        if getattr(settings, name) > timedelta(minutes=5):  # proxies end what is silent for longer
+            add(name.upper(), "too_long", f"JOBS['{name.upper()}'] must be at most five minutes.")
     if settings.queue_mode != "database":
         mode = f"JOBS['QUEUE_MODE'] is {settings.queue_mode!r}, but"
         if not settings.redis_url:

@@ -18,7 +18,7 @@ from jobs import conf, database, processes, wakeup
 from jobs.exceptions import UnknownWorker, WorkerNameTaken
 from jobs.lifecycle.recovering import recover_lost
 from jobs.models import JobTypeState, Worker, WorkerKind, WorkerStatus
-from jobs.signals import raise_alarm
+from jobs.signals import announce_workers, raise_alarm
 
 F = TypeVar("F", bound=Callable[[Collection[str]], Iterable[str]])
 
@@ -92,6 +92,7 @@ def register(
     worker.save(update_fields=["job_types", "capabilities", "concurrency"])
     JobTypeState.objects.bulk_create([JobTypeState(name=t) for t in worker.job_types], ignore_conflicts=True)
     raise_alarm("worker_startup", worker=worker.name)
+    announce_workers([worker.pk])
     return worker
 
 
@@ -196,6 +197,7 @@ def heartbeat(worker: Worker, *, busy: bool) -> str:
     current = mine.only("disabled", "draining").first() if updated else None
     if current is None:
         raise UnknownWorker(worker.pk)
+    announce_workers([worker.pk])
     return current.order
 
 
@@ -210,6 +212,7 @@ def say_goodbye(worker: Worker) -> None:
     )
     if mine.update(status=WorkerStatus.OFFLINE, stopped_at=Now(), draining=False):
         raise_alarm("worker_shutdown", worker=worker.name)
+        announce_workers([worker.pk])
 
 
 def mark_dead_offline(worker: Worker, proof: str) -> bool:
@@ -217,20 +220,22 @@ def mark_dead_offline(worker: Worker, proof: str) -> bool:
     if not Worker.objects.online().filter(pk=worker.pk).update(status=WorkerStatus.OFFLINE):
         return False
     raise_alarm("worker_offline", worker=worker.name, reason=proof)
+    announce_workers([worker.pk])
     return True
 
 
 def mark_silent_offline() -> list[str]:
     """Workers not heard of for too long. The condition is part of the update, so a racing heartbeat wins."""
     silent = Worker.objects.online().silent_for(conf.current().offline_threshold)
-    names = [
-        name
+    gone = {
+        pk: name
         for pk, name in silent.values_list("pk", "name")
         if silent.filter(pk=pk).update(status=WorkerStatus.OFFLINE)
-    ]
-    for name in names:
+    }
+    for name in gone.values():
         raise_alarm("worker_offline", worker=name, reason="it is silent")
-    return names
+    announce_workers(gone)
+    return list(gone.values())
 
 
 def disable(worker_ids: Collection[str]) -> list[str]:
@@ -255,4 +260,5 @@ def _flag(workers: Any, **change: bool) -> list[str]:
     with database.atomic():
         ids = list(workers.select_for_update().values_list("pk", flat=True))
         Worker.objects.filter(pk__in=ids).update(**change)
+        announce_workers(ids)
     return ids

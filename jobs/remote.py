@@ -19,7 +19,7 @@ from jobs.exceptions import UnknownWorker, WorkerNameTaken
 from jobs.lifecycle import Lease
 from jobs.lifecycle.recovering import recover_lost
 from jobs.models import Job, JobTypeState, Status, Worker, WorkerKey, WorkerKind, WorkerStatus
-from jobs.signals import raise_alarm
+from jobs.signals import announce_workers, raise_alarm
 from jobs.versions import is_outdated
 
 STARTING, BUSY, STOPPED = "starting", "busy", "stopped"
@@ -78,6 +78,7 @@ def register(name: str, announcement: Announcement) -> tuple[Worker, WorkerKey, 
                 raise WorkerNameTaken(name) from None
             _know(worker.job_types)
             record, key = worker_keys.issue(worker, actor="registration")
+            announce_workers([worker.pk])
         return worker, record, key
 
     return database.when_unlocked(write)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -39,6 +39,33 @@ jobs_changed = Signal()
 def announce(transitions: Sequence[Transition]) -> None:
     if transitions and jobs_changed.has_listeners(Transition):
         jobs_changed.send(sender=Transition, transitions=transitions)
+
+
+@dataclass(frozen=True, slots=True)
+class Progressed:
+    """A running job has told how far it is."""
+
+    job_id: str
+    type: str
+    workflow_id: str | None
+
+
+jobs_progressed = Signal()
+"""Sent with `progressed: Sequence[Progressed]`, inside the transaction that stores it."""
+
+
+def announce_progress(progressed: Sequence[Progressed]) -> None:
+    if progressed and jobs_progressed.has_listeners(Progressed):
+        jobs_progressed.send(sender=Progressed, progressed=progressed)
+
+
+workers_changed = Signal()
+"""Sent with `worker_ids: Collection[str]` for every change of a worker's status, and with each of its heartbeats."""
+
+
+def announce_workers(worker_ids: Collection[str]) -> None:
+    if worker_ids:
+        workers_changed.send(sender=None, worker_ids=worker_ids)
 
 
 breaker_changed = Signal()

@@ -8,6 +8,8 @@ from django.conf import settings
 from django.core.asgi import get_asgi_application
 from django.core.exceptions import ImproperlyConfigured
 
+from project.from_vlog import log_old_names
+
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "project.settings")
 
 
@@ -36,5 +38,6 @@ def _no_guesses(headers: Any, path: str, url: str) -> None:
 
 
 application = get_asgi_application()
+log_old_names()
 if settings.SERVE_STATIC:
     application = with_static_files(application, Path(settings.STATIC_ROOT))

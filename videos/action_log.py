@@ -5,16 +5,17 @@ from __future__ import annotations
 from typing import Any
 
 from django.apps import apps
+from django.db.models import Model
 
 from videos.models import Video
 
 
-def log_addition(user: Any, video: Video, message: str) -> None:
+def log_addition(user: Any, row: Model, message: str) -> None:
     if not apps.is_installed("django.contrib.admin"):
         return
     from django.contrib.admin.models import ADDITION
 
-    _write(user, video.pk, video.title, ADDITION, message)
+    _write(user, type(row), row.pk, str(row), ADDITION, message)
 
 
 def log_change(user: Any, video_id: str, title: str, message: str) -> None:
@@ -22,17 +23,17 @@ def log_change(user: Any, video_id: str, title: str, message: str) -> None:
         return
     from django.contrib.admin.models import CHANGE
 
-    _write(user, video_id, title, CHANGE, message)
+    _write(user, Video, video_id, title, CHANGE, message)
 
 
-def _write(user: Any, video_id: str, title: str, flag: int, message: str) -> None:
+def _write(user: Any, model: type[Model], row_id: Any, title: str, flag: int, message: str) -> None:
     from django.contrib.admin.models import LogEntry
     from django.contrib.contenttypes.models import ContentType
 
     LogEntry.objects.create(
         user_id=user.pk,
-        content_type=ContentType.objects.get_for_model(Video),
-        object_id=video_id,
+        content_type=ContentType.objects.get_for_model(model),
+        object_id=str(row_id),
         object_repr=title[:200],
         action_flag=flag,
         change_message=message,

@@ -11,4 +11,11 @@ class VideosConfig(AppConfig):
     default_auto_field = "django.db.models.BigAutoField"
 
     def ready(self) -> None:
-        from videos import alert_subjects, checks, following, invariants, reconciling  # noqa: F401
+        from videos import (  # noqa: F401
+            alert_subjects,
+            checks,
+            following,
+            invariants,
+            live_topics,
+            reconciling,
+        )

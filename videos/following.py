@@ -17,7 +17,7 @@ from django.dispatch import receiver
 from jobs import database
 from jobs.models import Job, Status
 from jobs.signals import Transition, jobs_changed
-from videos import conf, pipeline, progress, removal, toolchains
+from videos import channels, conf, pipeline, progress, removal, toolchains
 from videos.exceptions import FilesRemoved, GenerationReplaced, VideoDeleted
 from videos.media.plan import EncodePlan
 from videos.models import (
@@ -86,8 +86,11 @@ def _follow(transcode: Transcode, transitions: list[Transition]) -> None:
         else:
             _run_or_wait(transcode, transitions, running)
     transcode.save(update_fields=WRITTEN)
+    channels.tell_progress(transcode.workflow_id)
     if transcode.status != before:
         _tell_video(transcode)
+        if transcode.status in ENDED:
+            channels.tell_end(transcode, transcode.status)
     if transcode.status in ENDED:
         removal.after_failure(transcode)
 

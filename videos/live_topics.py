@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
@@ -11,9 +11,10 @@ from functools import partial
 from django.template.loader import render_to_string
 
 from jobs import live
+from jobs.live.offers import ids_among
 from jobs.models import Job, Status
-from jobs.ulid import is_ulid
 from videos import progress
+from videos.access import VIEW
 from videos.models import QualityStatus, Transcode, Video
 from videos.progress import QualityShare
 
@@ -70,10 +71,8 @@ def _read_waiting(video_id: str) -> live.State:
 
 
 def list_topic(ids: Iterable[str]) -> live.Topic:
-    """The videos of a list; ValueError for what are no ids. In a few queries, however many there are."""
-    wanted = sorted(set(ids))
-    if len(wanted) > MOST_VIDEOS or not all(is_ulid(video_id) for video_id in wanted):
-        raise ValueError(f"Name up to {MOST_VIDEOS} videos by their ids.")
+    """The videos of a list; BadTopic for what are no ids. In a few queries, however many there are."""
+    wanted = ids_among(ids, most=MOST_VIDEOS)
     return live.Topic(f"videos:{','.join(wanted)}", partial(_read_list, wanted), every=1.0)
 
 
@@ -102,3 +101,43 @@ def _percent(transcode: Transcode, jobs: list[Job]) -> float:
     plan = progress.plan_of(transcode)
     measured = progress.measured_percent(transcode, plan, jobs) if plan else 0.0
     return max(measured, transcode.progress_percent)
+
+
+# -- for programs: /api/events/?video=… --------------------------------------------------------------------------------
+
+MOST_FOLLOWED = 20
+"""Videos that one stream follows with all their qualities."""
+
+
+def _followed_videos(values: Sequence[str]) -> list[live.Topic]:
+    return [
+        live.Topic(f"followed-video:{video_id}", partial(_read_followed, video_id))
+        for video_id in ids_among(values, most=MOST_FOLLOWED)
+    ]
+
+
+live.offer(live.Offer("video", VIEW, _followed_videos, f"the id of a video; up to {MOST_FOLLOWED} of them"))
+
+
+def _read_followed(video_id: str) -> live.State:
+    video = Video.objects.filter(pk=video_id).select_related("current").defer("current__plan").first()
+    if video is None:
+        return {f"video.{video_id}.status": "purged"}
+    now = standing_of(video)
+    return {
+        f"video.{video_id}.{key}": value
+        for key, value in {
+            "status": now.status,
+            "error": now.error,
+            "percent": round(now.percent, 1),
+            "step": now.step,
+            "eta": now.eta,
+            "generation": video.current.number if video.current else None,
+            "deleted": video.deleted_at is not None,
+            **{
+                f"quality.{share.quality}.{name}": value
+                for share in now.qualities
+                for name, value in (("status", share.status), ("percent", round(share.percent, 1)))
+            },
+        }.items()
+    }

@@ -14,7 +14,7 @@ from django.db.models.functions import Coalesce, Now
 
 from jobs import PermanentFailure, database, lifecycle
 from jobs.lifecycle.leases import lock_leased
-from videos import assembling, conf, depot, removal
+from videos import assembling, channels, conf, depot, removal
 from videos.assembling import Assembly
 from videos.media import finish, playlists, verify
 from videos.media.encode import Written
@@ -85,6 +85,8 @@ def swap(transcode: Transcode, ready: Ready, renditions: list[Rendition]) -> Non
         published_at=Coalesce("published_at", Now()),
         warning=_warning(video, mine),
     )
+    channels.tell_progress(mine.workflow_id)
+    channels.tell_end(mine, TranscodeStatus.PUBLISHED)
     database.on_commit(lambda: log.info("video %s: generation %d is published", video.pk, transcode.number))
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import re
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -48,8 +49,37 @@ class Captions:
 
 def upload(video: Video, data: bytes, *, language: str, label: str = "") -> Subtitle:
     """Store subtitles of a video, in place of what there is in this language; raises UploadRefused."""
-    (subtitle,) = store_captions(video, [Captions.of(data, language=language, label=label)])
-    return subtitle
+    return replace(video, Captions.of(data, language=language, label=label))[0]
+
+
+def replace(video: Video, captions: Captions) -> tuple[Subtitle, bool]:
+    """The same for captions that were read already. True: the video had none in this language, however it is spelled.
+
+    Raises UploadRefused when the video is gone.
+    """
+
+    def write() -> tuple[Subtitle, bool]:
+        with database.atomic():
+            if not Video.objects.select_for_update(no_key=True).filter(pk=video.pk).exists():
+                raise UploadRefused("The video was purged.", code="video_gone")
+            present = in_language(video, captions.language)
+            given = captions if present is None else dataclasses.replace(captions, language=present.language)
+            (stored,) = store_captions(video, [given])
+            return stored, present is None
+
+    return database.when_unlocked(write)
+
+
+def in_language(video: Video, language: str) -> Subtitle | None:
+    """The video's subtitles in this language. The case of a tag means nothing: pt-br is pt-BR."""
+    found: Subtitle | None = video.subtitles.filter(language__iexact=language).first()
+    return found
+
+
+def remove(video: Video, language: str) -> str | None:
+    """Delete the subtitles in this language, whatever their source. Returns its tag as stored; None: there are none."""
+    found = in_language(video, language)
+    return found.language if found is not None and found.delete()[0] else None
 
 
 def store_captions(video: Video, captions: Iterable[Captions]) -> list[Subtitle]:

@@ -19,7 +19,8 @@ from jobs import live, registry, type_control
 from jobs.dashboard.addresses import Addresses
 from jobs.dashboard.reading import Reading
 from jobs.dashboard.topics import dashboard_topics, summary_topics
-from jobs.live.job_topics import BadTopic, topics_of
+from jobs.live.job_topics import topics_of
+from jobs.live.offers import BadTopic
 from jobs.live.views import may_see, refusal
 from jobs.models import Dashboard, JobTypeState
 

@@ -19,7 +19,8 @@ from jobs.admin import bulk, links, workflow_picture
 from jobs.admin.log import log_rows
 from jobs.admin.story import explain, tell
 from jobs.admin.verbs import BY_NAME, VERBS
-from jobs.live.job_topics import BadTopic, job_values, topics_of
+from jobs.live.job_topics import job_values, topics_of
+from jobs.live.offers import BadTopic
 from jobs.models import Job, Status
 from jobs.priorities import NAMES, priority_label
 

@@ -1,4 +1,4 @@
-"""The API as one thing: its operations, its errors, its document."""
+"""The API of the queue as one thing: its operations and its errors."""
 
 from __future__ import annotations
 
@@ -11,9 +11,6 @@ from ninja import NinjaAPI
 from jobs.api import errors, files, worker
 from jobs.api.bodies import StrictParser
 
-VERSION = "1.0"
-"""Of the contract: the first number changes when an old client would no longer work."""
-
 
 class QueueAPI(NinjaAPI):
     def get_openapi_operation_id(self, operation: Any) -> str:
@@ -23,9 +20,6 @@ class QueueAPI(NinjaAPI):
 
 def _make() -> NinjaAPI:
     api = QueueAPI(
-        title="Sprocket",
-        version=VERSION,
-        description="The job queue for workers on other machines, and for scripts of the staff.",
         openapi_url=None,
         docs_url=None,
         urls_namespace="jobs_api",

@@ -30,15 +30,22 @@ def json_body(limit: int | Callable[[], int]) -> Callable[[Any], Any]:
     def decorate(run: View) -> View:
         @wraps(run)
         def with_body(request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
-            if not (request.META.get("CONTENT_LENGTH") or "0").isdecimal():
-                return Refusal(400, "bad_length", "Content-Length is not a number.").as_response()
-            bounded = Bounded(request, limit() if callable(limit) else limit)
-            request._stream = bounded  # type: ignore[assignment]  # where Django reads a body from
+            try:
+                bound(request, limit() if callable(limit) else limit)
+            except Refusal as refusal:
+                return refusal.as_response()
             return run(request, *args, **kwargs)
 
         return with_body
 
     return decorate_view(decorate)
+
+
+def bound(request: HttpRequest, limit: int) -> None:
+    """Whoever reads the body gets a Refusal (413) if it has more bytes than this. Raises Refusal."""
+    if not (request.META.get("CONTENT_LENGTH") or "0").isdecimal():
+        raise Refusal(400, "bad_length", "Content-Length is not a number.")
+    request._stream = Bounded(request, limit)  # type: ignore[assignment]  # where Django reads a body from
 
 
 class Bounded:

@@ -2,11 +2,14 @@
 
 from django.urls import path, re_path
 
-from jobs.api import documents
+from jobs.api import documents, events
 from jobs.api.addresses import nothing_here, operations
 from jobs.api.application import api
 
 app_name = "jobs_api"
+
+documents.contribute_api(api)
+documents.contribute("jobs:events", events.describe)
 
 urlpatterns = [
     path("openapi.json", documents.openapi, name="openapi"),

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from jobs import conf, database, payloads
 from jobs.lifecycle.leases import Lease
 from jobs.models import Job
+from jobs.signals import Progressed, announce_progress
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,11 +58,12 @@ def _write_progress(reports: list[ProgressReport]) -> set[Lease]:
         FROM {source}
         WHERE jobs_job.id = report.id AND jobs_job.status = 'processing'
           AND jobs_job.lease_token = report.token AND jobs_job.worker_id = report.worker
-        RETURNING jobs_job.id, jobs_job.lease_token, jobs_job.worker_id
+        RETURNING jobs_job.id, jobs_job.lease_token, jobs_job.worker_id, jobs_job.type, jobs_job.workflow_id
         """,
         [conf.current().claim_duration.total_seconds(), json.dumps(rows)],
     )
-    return {Lease(*row) for row in written}
+    announce_progress([Progressed(row[0], *row[3:]) for row in written])
+    return {Lease(*row[:3]) for row in written}
 
 
 def renew(worker_id: str, running: Collection[str] | None = None) -> int:

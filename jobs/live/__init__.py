@@ -22,15 +22,18 @@ name, when it renders links). `read` runs in the hub's thread: no request, no us
       <ul data-live="video.qualities">{% include "qualities.html" %}</ul>
 
 Texts stay texts; a SafeString (what `render_to_string` and `format_html` return) is HTML and replaces what is inside
-the element. `jobs/static/jobs/live.js` tells the rest. Topics of jobs and workflows are in `jobs/live/job_topics.py`;
-their stream is `jobs:events` (/api/events/?job=…&workflow=…) and, in the admin, `admin:jobs_dashboard_live`.
+the element. `jobs/static/jobs/live.js` tells the rest. Topics of jobs and workflows are in `jobs/live/job_topics.py`,
+that of workers is in `jobs/live/worker_topics.py`; the stream for programs is `jobs:events`
+(/api/events/?job=…&worker=…), to which apps add topics with `live.offer`; in the admin it is
+`admin:jobs_dashboard_live`.
 
 Changes of jobs are noticed by themselves. Whoever changes something else that a topic shows calls
 `live.hint_on_commit()`; without it the pages follow a few seconds later.
 """
 
 from jobs.live.hints import hint_on_commit
+from jobs.live.offers import Offer, offer
 from jobs.live.streaming import stream
 from jobs.live.topic import State, Topic
 
-__all__ = ["State", "Topic", "hint_on_commit", "stream"]
+__all__ = ["Offer", "State", "Topic", "hint_on_commit", "offer", "stream"]

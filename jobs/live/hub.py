@@ -23,8 +23,8 @@ HINTS_KEPT_BACK = 0.3
 """Whoever sends hints coalesces them for less than this: what was kept back is found by one more look."""
 FIRST_STATE_WITHIN = 0.5
 """A page that has just been opened does not wait longer for a topic that is otherwise read rarely."""
-ABANDONED = 90.0
-"""A page whose server has taken nothing for so long, not even a heartbeat, is gone, though nobody said so."""
+ABANDONED_BEATS = 3
+"""A page whose server has taken nothing for as long as so many heartbeats is gone, though nobody said so."""
 _PATIENCE_FIRST, _PATIENCE_CAP = 0.5, 10.0
 
 
@@ -142,7 +142,7 @@ class Hub:
                     self._hinted_at = time.monotonic()
 
     def _drop_abandoned(self) -> None:
-        limit = time.monotonic() - ABANDONED
+        limit = time.monotonic() - ABANDONED_BEATS * conf.current().live_heartbeat.total_seconds()
         with self._lock:
             abandoned = [mailbox for mailbox in self._mailboxes if mailbox.taken_at < limit]
         for mailbox in abandoned:

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from datetime import datetime, timedelta
 from functools import partial
 from typing import Any
 
 from django.http import QueryDict
 
+from jobs.live.offers import Offer, ids_among, offer
 from jobs.live.topic import State, Topic
 from jobs.models import Job, Status
-from jobs.ulid import is_ulid
 
 MOST_JOBS = 100
 """Jobs that one page may follow by their ids."""
@@ -32,10 +32,6 @@ _FIELDS = (
 )
 
 
-class BadTopic(ValueError):
-    """Somebody asks for what is no topic."""
-
-
 def jobs_topic(ids: Iterable[str]) -> Topic:
     """The jobs of a list or of a detail page."""
     wanted = sorted(set(ids))
@@ -47,15 +43,23 @@ def workflow_topic(workflow_id: str) -> Topic:
     return Topic(f"workflow:{workflow_id}", partial(_read_workflow, workflow_id))
 
 
+def _followed_jobs(values: Sequence[str]) -> list[Topic]:
+    return [jobs_topic(ids_among(values, most=MOST_JOBS))]
+
+
+def _followed_workflow(values: Sequence[str]) -> list[Topic]:
+    return [workflow_topic(workflow) for workflow in ids_among(values, most=1)]
+
+
 def topics_of(query: QueryDict) -> list[Topic]:
-    """What `?job=…&job=…&workflow=…` asks for. Raises BadTopic."""
-    ids, workflows = query.getlist("job"), query.getlist("workflow")
-    wrong = [text for text in (*ids, *workflows) if not is_ulid(text)]
-    if wrong:
-        raise BadTopic(f"{wrong[0][:40]!r} is not an id.")
-    if len(ids) > MOST_JOBS or len(workflows) > 1:
-        raise BadTopic(f"At most {MOST_JOBS} jobs and one workflow.")
-    return ([jobs_topic(ids)] if ids else []) + [workflow_topic(workflow) for workflow in workflows]
+    """What `?job=…&job=…&workflow=…` asks for, for a page that has checked who asks. Raises BadTopic."""
+    jobs, workflows = query.getlist("job"), query.getlist("workflow")
+    return [*(_followed_jobs(jobs) if jobs else ()), *(_followed_workflow(workflows) if workflows else ())]
+
+
+_SEE_JOBS = ("jobs.view_job", "jobs.change_job")
+offer(Offer("job", _SEE_JOBS, _followed_jobs, f"the id of a job; up to {MOST_JOBS} of them"))
+offer(Offer("workflow", _SEE_JOBS, _followed_workflow, "the id of a workflow: all its jobs"))
 
 
 def _read_jobs(ids: frozenset[str]) -> State:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
+import math
 import threading
 import time
 from abc import ABC, abstractmethod
@@ -15,14 +16,14 @@ from django.core.handlers.asgi import ASGIRequest
 from django.db import connections
 from django.http import HttpRequest, HttpResponse, HttpResponseBase, JsonResponse, StreamingHttpResponse
 
+from jobs import conf
 from jobs.live.hub import Hub, TooManyPages, hub
 from jobs.live.mailbox import Mailbox
+from jobs.live.offers import LAST_EVENT_ID
 from jobs.live.topic import Topic, encode
 
-HEARTBEAT = 30.0
 LONGEST = 15 * 60.0
 """A stream ends after so many seconds; the page connects again, and its permission is checked anew."""
-RETRY_MILLISECONDS = 2000
 _HEADERS = {
     "Cache-Control": "no-store",
     "X-Accel-Buffering": "no",  # nginx passes each event on at once
@@ -43,7 +44,7 @@ def stream(request: HttpRequest, topics: Sequence[Topic]) -> HttpResponseBase:
         return HttpResponse(
             _body(state), content_type="application/json", headers={"Cache-Control": "no-store"}
         )
-    last = request.headers.get("Last-Event-ID") or request.GET.get("last_event_id", "")
+    last = request.headers.get("Last-Event-ID") or request.GET.get(LAST_EVENT_ID, "")
     kind = AsyncStream if isinstance(request, ASGIRequest) else SyncStream
     try:
         content = kind(hub, topics, last)
@@ -69,6 +70,9 @@ class _Stream(ABC):
         self._mailbox = Mailbox(topics, self._wake, last_event_id)
         self._began = time.monotonic()
         self._sent_at = float("-inf")
+        settings = conf.current()
+        self._heartbeat = settings.live_heartbeat.total_seconds()
+        self._reconnect = settings.live_reconnect.total_seconds()
         hub.join(self._mailbox)
 
     @abstractmethod
@@ -80,7 +84,7 @@ class _Stream(ABC):
         self._hub.leave(self._mailbox)
 
     def _patience(self) -> float:
-        return max(0.0, min(self._sent_at + HEARTBEAT, self._began + LONGEST) - time.monotonic())
+        return max(0.0, min(self._sent_at + self._heartbeat, self._began + LONGEST) - time.monotonic())
 
     def _next(self) -> bytes | None:
         """What is to be sent now; empty: nothing yet; None: the end."""
@@ -89,16 +93,20 @@ class _Stream(ABC):
             return None
         is_first = self._sent_at == float("-inf")
         version, state = self._mailbox.take()
-        text = (
-            f"retry: {RETRY_MILLISECONDS}\n\n" if is_first else ""
-        )  # at once: the browser sees that it is connected
+        text = self._greeting() if is_first else ""
         if state:
             text += f"id: {version}\ndata: {_body(state)}\n\n"
-        elif not is_first and now - self._sent_at >= HEARTBEAT:
-            text = ": heartbeat\nevent: beat\ndata: 1\n\n"  # live.js cannot see comments
+        elif not is_first and now - self._sent_at >= self._heartbeat:
+            text = ": heartbeat\nevent: beat\ndata: {}\n\n"  # live.js cannot see comments
         if text:
             self._sent_at = now
         return text.encode()
+
+    def _greeting(self) -> str:
+        """At once, so that the client sees that it is connected: how often it will hear something, and how long to wait
+        before it connects again (live.js cannot read `retry`)."""
+        beat = json.dumps({"every": self._heartbeat, "reconnect": self._reconnect})
+        return f"retry: {math.ceil(self._reconnect * 1000)}\n\nevent: beat\ndata: {beat}\n\n"
 
 
 class SyncStream(_Stream):

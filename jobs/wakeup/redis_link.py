@@ -48,8 +48,7 @@ class Link:
         """False: it was not told. Never raises for Redis's sake."""
         from redis import RedisError
 
-        if self._fuse.is_blown:
-            self._ensure_probe()
+        if not self.may_tell():
             return False
         began = time.monotonic()
         try:
@@ -64,6 +63,13 @@ class Link:
             if self._fuse.is_blown:
                 log.warning("Redis answers slowly; it is left alone for a while, jobs are found without it")
                 self._ensure_probe()
+        return True
+
+    def may_tell(self) -> bool:
+        """False: Redis was out of reach a moment ago and is left alone; whoever has something to tell can spare it."""
+        if self._fuse.is_blown:
+            self._ensure_probe()
+            return False
         return True
 
     def answers(self) -> bool:

@@ -16,6 +16,7 @@ from jobs import conf, database, fleet, lifecycle, orchestrator, overview, recov
 from jobs.exceptions import UnknownWorker
 from jobs.lifecycle.leases import ClaimedJob, FailureReport, Lease
 from jobs.lifecycle.running import ProgressReport
+from jobs.live import channels
 from jobs.models import Worker
 from jobs.reconcile import reconcile
 from jobs.timetable import schedules
@@ -112,7 +113,7 @@ class AtDatabase:
         fleet.say_goodbye(self.worker)
 
     def close(self) -> None:
-        pass
+        channels.flush()
 
     # -- its threads -----------------------------------------------------------------------------------------------
 

@@ -1,4 +1,4 @@
-"""The document says what the API does; its page comes from this site alone; a site may leave all of it out."""
+"""One document says what the API does; its page comes from this site alone; a site may leave all of it out."""
 
 from __future__ import annotations
 
@@ -10,7 +10,9 @@ from typing import Any
 import pytest
 from django.test import Client
 from django.urls import include, path
+from pytest_django import Settings
 
+from jobs.api import documents
 from jobs.api.errors import Problem
 from jobs.models import Status, WorkerStatus
 from tests.support import ROOT
@@ -48,7 +50,29 @@ def test_the_document_lists_the_operations_of_the_contract(document: Any) -> Non
         "GET /api/queue",
         "GET /api/workers",
         *(f"POST /api/workers/{{worker_id}}/{verb}" for verb in ("disable", "enable", "revoke")),
+        "GET /api/events/",
+        *(f"{method} /api/videos" for method in ("GET", "POST")),
+        *(f"{method} /api/videos/{{video_id}}" for method in ("GET", "PATCH", "DELETE")),
+        *(f"POST /api/videos/{{video_id}}/{verb}" for verb in ("retry", "retranscode", "restore")),
+        "GET /api/videos/{video_id}/subtitles",
+        *(f"{method} /api/videos/{{video_id}}/subtitles/{{language}}" for method in ("GET", "PUT", "DELETE")),
+        *(f"{method} /api/channels" for method in ("GET", "POST")),
+        "GET /api/channels/{channel_id}",
+        "GET /api/channels/{channel_id}/videos",
+        "GET /api/health",
     }
+
+
+def test_no_two_operations_have_one_name(document: Any) -> None:
+    names = [operation["operationId"] for _, _, operation in operations(document)]
+    assert len(names) == len(set(names))
+
+
+def test_what_may_be_changed_of_a_video_has_no_default(document: Any) -> None:
+    change = document["components"]["schemas"]["VideoChange"]
+    assert set(change["properties"]) == {"title", "visibility", "channel", "owner"}
+    assert "required" not in change
+    assert not any("default" in field for field in change["properties"].values())
 
 
 def test_every_refusal_is_documented_as_a_problem(document: Any) -> None:
@@ -61,16 +85,15 @@ def test_every_refusal_is_documented_as_a_problem(document: Any) -> None:
 
 
 def test_every_operation_says_who_may_use_it(document: Any) -> None:
-    ways: dict[str, Any] = {
-        "worker": [{"WorkerBearer": []}, {"WorkerKeyHeader": []}],
-        "admin": [{"StaffBearer": []}, {"StaffSession": []}],
-    }
+    worker: list[Any] = [{"WorkerBearer": []}, {"WorkerKeyHeader": []}]
+    staff: list[Any] = [{"StaffBearer": []}, {"StaffSession": []}]
     for address, _, operation in operations(document):
         special: dict[str, Any] = {
             "/api/worker/health": None,
+            "/api/health": None,
             "/api/worker/register": [{"AdminSecret": []}],
         }
-        expected = special.get(address, ways[operation["tags"][0]])
+        expected = special.get(address, worker if operation["tags"] == ["worker"] else staff)
         assert operation.get("security") == expected, address
         assert operation["summary"]
     schemes = document["components"]["securitySchemes"]
@@ -88,11 +111,12 @@ def test_the_states_in_the_document_are_those_of_the_models(document: Any) -> No
 
 def test_what_is_sent_may_have_no_unknown_fields_in_the_document_either(document: Any) -> None:
     bodies = {
-        operation["requestBody"]["content"]["application/json"]["schema"]["$ref"].rpartition("/")[2]
+        reference.rpartition("/")[2]
         for _, _, operation in operations(document)
-        if "application/json" in operation.get("requestBody", {}).get("content", {})
+        if "application/json" in (content := operation.get("requestBody", {}).get("content", {}))
+        for reference in re.findall(r"#/components/schemas/\w+", str(content["application/json"]["schema"]))
     }
-    assert len(bodies) == 8
+    assert bodies >= {"Claim", "Heartbeat", "Completion", "VideoChange", "ChannelForm", "RetranscodeOrder"}
     for name in bodies:
         assert document["components"]["schemas"][name]["additionalProperties"] is False, name
 
@@ -117,6 +141,29 @@ def test_a_site_chooses_the_path() -> None:
     page = Client().get("/elsewhere/v1/docs").content.decode()
     assert "/elsewhere/v1/worker/claim" in page
     assert Client().get("/api/openapi.json").status_code == 404
+    assert not [address for address in document["paths"] if "video" in address], "this site has none"
+
+
+class Apart:
+    """The URLs of a site that offers the API of videos under a path of its own, beside that of the queue."""
+
+    urlpatterns = [
+        path("queue/", include("jobs.api.urls")),
+        path("tv/", include("videos.api.urls")),
+    ]
+
+
+def test_each_part_is_found_where_the_site_has_put_it(settings: Settings) -> None:
+    settings.ROOT_URLCONF = Apart
+    documents = [Client().get(f"/{place}/openapi.json").json() for place in ("queue", "tv")]
+    assert documents[0] == documents[1]
+    assert {"/queue/jobs", "/tv/videos", "/tv/channels"} <= set(documents[0]["paths"])
+    assert "/tv/channels" in Client().get("/tv/docs").content.decode()
+
+
+def test_two_parts_that_mean_different_things_by_one_name_are_refused() -> None:
+    with pytest.raises(ValueError, match="Job"):
+        documents._add({"Job": {"type": "object"}}, {"Job": {"type": "string"}}, "other:openapi")
 
 
 def test_the_page_shows_every_operation_and_loads_nothing_from_elsewhere(document: Any) -> None:
@@ -130,6 +177,10 @@ def test_the_page_shows_every_operation_and_loads_nothing_from_elsewhere(documen
     links = re.findall(r'(?:src|href)="([^"#]+)"', page)
     assert links == ["/static/jobs/api.css", "/api/openapi.json"]
     assert "<code>application/gzip</code>" in page
+    for described in ("ChannelForm", "RetranscodeOrder", "VideoChange", "Claim"):
+        assert f'Body: <a href="#schema-{described}">' in page
+    form = page.partition('id="upload_video"')[2].partition("</section>")[0]
+    assert all(f"<code>{field}</code>" in form for field in ("channel", "title", "file"))
     targets = set(re.findall(r'href="#([^"]+)"', page))
     assert targets <= set(re.findall(r'id="([^"]+)"', page))
     assert "<script" not in page

@@ -113,18 +113,19 @@ def test_a_page_that_vanishes_is_forgotten_at_the_next_event(connect: Connect) -
 
 
 def test_a_page_that_vanishes_is_forgotten_at_the_next_heartbeat(
-    connect: Connect, monkeypatch: pytest.MonkeyPatch
+    connect: Connect, settings: Settings
 ) -> None:
-    monkeypatch.setattr(streaming, "HEARTBEAT", 0.2)
+    settings.JOBS = {**settings.JOBS, "LIVE_HEARTBEAT": "200ms", "LIVE_RECONNECT": "1500ms"}
     job = enqueue("tests.noop")
     stream = connect(f"?job={job.id}")
     wait_until(lambda: stream.raw.count(": heartbeat\n") >= 2)
+    assert stream.raw.startswith("retry: 1500\n\n")
     stream.close()
     assert wait_until(lambda: hub.pages == 0)
 
 
-def test_a_page_whose_server_never_asks_is_forgotten_too(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(hub_module, "ABANDONED", 0.1)
+def test_a_page_whose_server_never_asks_is_forgotten_too(settings: Settings) -> None:
+    settings.JOBS = {**settings.JOBS, "LIVE_HEARTBEAT": "50ms"}
     mailbox = Mailbox([topic_of({})], lambda: None)
     hub.join(mailbox)
     wait_until(lambda: hub.pages == 0)

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import time
+from datetime import timedelta
 from typing import Any
 
 import pytest
+from django.contrib.auth.models import User
 from django.test import Client
 from pytest_django import Settings
 from pytest_django.live_server_helper import LiveServer
 
-from jobs import enqueue, enqueue_many, lifecycle, workflow
+from jobs import enqueue, enqueue_many, fleet, lifecycle, staff_tokens, workflow
 from jobs.lifecycle import ProgressReport
 from jobs.live.hub import hub
 from jobs.live.job_topics import jobs_topic
@@ -18,10 +20,12 @@ from tests.support.pages.live_pages import _hints_start_afresh as _hints_start_a
 from tests.support.pages.live_pages import connect as connect
 from tests.support.pages.live_pages import somebody
 from tests.support.processes import wait_until
-from tests.support.queue.actors import claim_one
+from tests.support.queue.actors import claim_one, new_worker
 from tests.support.servers.sse import Connect, EventStream
 
 pytestmark = pytest.mark.django_db(transaction=True)
+
+NOBODY = "01ARZ3NDEKTSV4RRFFQ69G5FAV"
 
 
 # -- what a page gets ------------------------------------------------------------------------------------------------
@@ -168,6 +172,74 @@ def test_strangers_are_told_nothing(live_server: LiveServer) -> None:
     job = enqueue("tests.noop")
     answer = EventStream(f"{live_server.url}/api/events/?job={job.id}")
     assert (answer.status, answer.body()["error"]) == (401, "not_signed_in")
+
+
+def by_token(live_server: LiveServer, query: str, user: User) -> EventStream:
+    token = staff_tokens.issue(user, timedelta(hours=1))
+    return EventStream(f"{live_server.url}/api/events/{query}", headers={"Authorization": f"Bearer {token}"})
+
+
+def test_a_staff_token_opens_the_stream_as_a_session_does(live_server: LiveServer, connect: Connect) -> None:
+    job = enqueue("tests.noop")
+    stream = by_token(live_server, f"?job={job.id}", somebody("clerk", "view_job"))
+    wait_until(lambda: stream.state.get(f"job.{job.id}.status") == "pending")
+    lifecycle.cancel(job.id)
+    wait_until(lambda: stream.state[f"job.{job.id}.status"] == "cancelled")
+    stream.close()
+    assert by_token(live_server, f"?job={job.id}", somebody("other", "view_worker")).status == 403
+    for wrong in ("Bearer x", "bearer ", f"Bearer {'x' * 5000}"):
+        answer = connect(f"?job={job.id}", user=somebody("clerk", "view_job"), Authorization=wrong)
+        assert (answer.status, answer.body()["error"]) == (401, "wrong_token"), "whatever the session says"
+
+
+def test_guessing_tokens_is_limited(live_server: LiveServer, settings: Settings) -> None:
+    settings.JOBS = {**settings.JOBS, "FAILED_AUTH_RATE": 2}
+    url, guess = f"{live_server.url}/api/events/?job={'0' * 26}", {"Authorization": "Bearer guess"}
+    answers = [EventStream(url, headers=guess) for _ in range(3)]
+    assert [answer.status for answer in answers] == [401, 401, 429]
+    assert answers[2].response.headers["Retry-After"]
+
+
+def test_workers_are_followed_one_by_one_or_all(connect: Connect, admin_client: Client) -> None:
+    one, other = new_worker(), new_worker()
+    single, whole = connect(f"?worker={one.pk}"), connect("?worker=all")
+    wait_until(lambda: single.state and f"worker.{other.pk}.status" in whole.state)
+    assert {name.split(".")[1] for name in single.state} == {one.pk}
+    fleet.heartbeat(one, busy=True)
+    enqueue("tests.noop")
+    claim_one(one)
+    for stream in (single, whole):
+        wait_until(lambda s=stream: s.state[f"worker.{one.pk}.status"] == "busy")  # type: ignore[misc]
+        wait_until(lambda s=stream: s.state[f"worker.{one.pk}.running"] == 1)  # type: ignore[misc]
+    admin_client.post(f"/api/workers/{other.pk}/disable")
+    assert wait_until(lambda: whole.state[f"worker.{other.pk}.status"] == "disabled")
+
+
+@pytest.mark.parametrize(
+    ("permissions", "statuses"),
+    [
+        (["view_job"], [200, 403, 403]),
+        (["view_worker"], [403, 200, 403]),
+        (["change_worker"], [403, 200, 403]),
+        (["view_video"], [403, 403, 200]),
+        (["view_job", "view_worker", "change_video"], [200, 200, 200]),
+    ],
+)
+def test_each_thing_takes_its_own_permission(
+    connect: Connect, permissions: list[str], statuses: list[int]
+) -> None:
+    user = somebody("clerk", *permissions)
+    queries = [f"job={NOBODY}", "worker=all", f"video={NOBODY}"]
+    asked = [connect(f"?{query}", user=user, Accept="application/json").status for query in queries]
+    assert asked == statuses
+    together = connect(f"?{'&'.join(queries)}", user=user, Accept="application/json").status
+    assert together == max(statuses)
+
+
+@pytest.mark.parametrize("query", ["?worker=1", "?video=x", "?video=", "?worker=all&job=1", "?vidoe=1"])
+def test_what_is_no_worker_and_no_video_is_refused(connect: Connect, query: str) -> None:
+    answer = connect(query)
+    assert (answer.status, answer.body()["error"]) == (400, "bad_topic")
 
 
 def test_a_stream_is_only_read(admin_client: Client) -> None:

@@ -174,7 +174,7 @@ def test_under_asgi_a_page_is_served_and_forgotten() -> None:
         return text
 
     text = asyncio.run(visit())
-    assert "retry: 2000\n\n" in text
+    assert "retry: 3000\n\n" in text
     wait_until(lambda: hub.pages == 0 and not hub.is_running)
 
 

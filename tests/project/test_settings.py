@@ -124,6 +124,8 @@ def test_what_is_no_dictionary_is_refused() -> None:
         ({"CLAIM_DURATION": "59s"}, "above_half_the_claim"),
         ({"HEARTBEAT_INTERVAL": "5m"}, "above_offline_threshold"),
         ({"BACKOFF_BASE": "2h"}, "above_backoff_cap"),
+        ({"LIVE_HEARTBEAT": "6m"}, "too_long"),
+        ({"LIVE_RECONNECT": "1h"}, "too_long"),
     ],
 )
 def test_settings_that_contradict_each_other_are_refused(values: dict[str, str], code: str) -> None:
@@ -143,6 +145,7 @@ def test_the_defaults_are_those_of_the_contract() -> None:
     )
     assert (default.backoff_base, default.backoff_cap) == (minutes / 6, 60 * minutes)
     assert (default.max_attempts, default.max_depth, default.warn_depth) == (3, 1_000_000, 10_000)
+    assert (default.live_heartbeat, default.live_reconnect) == (minutes / 2, minutes / 20)
     assert (default.payload_max_bytes, default.retention) == (256 * 1024, timedelta(days=30))
 
 

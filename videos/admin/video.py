@@ -19,6 +19,7 @@ from jobs import live
 from jobs.admin.base import bar, live_badge, moment
 from jobs.admin.log import log_rows
 from jobs.exceptions import TransitionRefused
+from jobs.live.offers import BadTopic
 from videos import live_topics
 from videos.admin import filters, upload, video_page
 from videos.exceptions import VideosError
@@ -158,7 +159,7 @@ def _list_live(model_admin: VideoAdmin, request: HttpRequest) -> HttpResponseBas
         raise PermissionDenied
     try:
         topic = live_topics.list_topic(request.GET.getlist("video"))
-    except ValueError as problem:
+    except BadTopic as problem:
         return HttpResponse(str(problem), status=400, content_type="text/plain")
     return live.stream(request, [topic])
 

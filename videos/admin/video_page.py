@@ -20,6 +20,7 @@ from jobs.exceptions import TransitionRefused
 from videos import live_topics, subtitling
 from videos.exceptions import VideosError
 from videos.media.ladder import LADDER
+from videos.media.webvtt import MOST_BYTES
 from videos.models import Rendition, Video
 from videos.verbs import (
     BY_NAME,
@@ -32,7 +33,6 @@ from videos.verbs import (
     situation_of,
 )
 
-SUBTITLES_MOST_BYTES = 5_000_000
 _SHOWN_GENERATIONS = 10
 
 
@@ -262,15 +262,11 @@ def _store_subtitles(admin: Any, request: HttpRequest, video: Video) -> None:
         said = "Choose a file with subtitles (SRT or WebVTT)."
         admin.message_user(request, said, messages.ERROR, extra_tags="no_file")
         return
-    if (file.size or 0) > SUBTITLES_MOST_BYTES:
-        said = f"Subtitles may have {SUBTITLES_MOST_BYTES:,} bytes at most."
-        admin.message_user(request, said, messages.ERROR, extra_tags="subtitles_too_large")
-        return
     language = request.POST.get("language", "").strip()
     try:
         stored = subtitling.upload(
             video,
-            file.read(),
+            file.read(MOST_BYTES + 1),  # enough to know that it is too large
             language=language,
             label=request.POST.get("label", "").replace("\0", "").strip(),
         )
@@ -283,11 +279,11 @@ def _store_subtitles(admin: Any, request: HttpRequest, video: Video) -> None:
 
 
 def _remove_subtitles(admin: Any, request: HttpRequest, video: Video, language: str) -> None:
-    count, _ = video.subtitles.filter(language=language.replace("\0", "")).delete()
-    if not count:
+    removed = subtitling.remove(video, language.replace("\0", ""))
+    if removed is None:
         said = "Nothing was done: there are no such subtitles."
         admin.message_user(request, said, messages.WARNING, extra_tags="not_found")
         return
-    log_rows(request, Video, [video.pk], f"subtitles removed: {language}", {video.pk: video.title})
-    said = f"The subtitles in {language} are removed."
+    log_rows(request, Video, [video.pk], f"subtitles removed: {removed}", {video.pk: video.title})
+    said = f"The subtitles in {removed} are removed."
     admin.message_user(request, said, messages.SUCCESS, extra_tags="subtitles_removed")

@@ -17,7 +17,7 @@ from jobs import database
 from jobs.refusal import Refusal
 from videos import conf, depot, storage
 from videos.access import VIEW
-from videos.api.schemas import Counts, Health, Processing, Storage
+from videos.api.schemas import Counts, Processing, Storage, VideosHealth
 from videos.depot import Depot, StorageDown, StorageRefused
 from videos.identity import identify
 from videos.models import ResumableUpload, Transcode, TranscodeStatus, Video, VideoStatus
@@ -37,12 +37,12 @@ REMEMBERED = 10.0
 
 @router.get(
     "health",
-    response={200: Health, 503: Health},
+    response={200: VideosHealth, 503: VideosHealth},
     auth=None,
     summary="Is it well",
     operation_id="videos_health",
 )
-def health(request: HttpRequest) -> Status[Health]:
+def health(request: HttpRequest) -> Status[VideosHealth]:
     """Asks the database, the disk and the storage; everybody may ask, numbers are told to staff who may see videos."""
     reasons: list[str] = []
     room = _storage(reasons)
@@ -51,7 +51,7 @@ def health(request: HttpRequest) -> Status[Health]:
     may_see = processing is not None and _is_staff(request)
     return Status(
         503 if reasons else 200,
-        Health(
+        VideosHealth(
             status="failing" if reasons else "ok",
             reasons=reasons,
             storage=room if may_see else None,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Annotated, Any, Literal
 
+from django.utils.text import slugify
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
 
 from jobs.payloads import storable
@@ -28,8 +29,15 @@ def _plain(text: str) -> str:
 def _title(text: str) -> str:
     title = " ".join(_plain(text).split())
     if not title:
-        raise ValueError("A title has at least one letter")
+        raise ValueError("Text has at least one letter")
     return title
+
+
+def _channel_slug(text: str) -> str:
+    """Digits alone would be taken for an id where a channel is named by either."""
+    if text and (slugify(text) != text or text.isdecimal()):
+        raise ValueError("Use small letters, digits and hyphens, and at least one letter")
+    return text
 
 
 def _whole(value: Any) -> Any:
@@ -40,6 +48,8 @@ def _whole(value: Any) -> Any:
 
 Text = Annotated[str, AfterValidator(_plain)]
 Title = Annotated[str, Field(max_length=300), AfterValidator(_title)]
+ChannelName = Annotated[str, Field(max_length=200), AfterValidator(_title)]
+ChannelSlug = Annotated[str, Field(max_length=150), AfterValidator(_channel_slug)]
 ChannelId = Annotated[int, Field(ge=1, le=LARGEST_ID), BeforeValidator(_whole)]
 
 
@@ -137,14 +147,36 @@ class ChannelDetail(_Shown):
     counts: Counts
 
     @classmethod
-    def of(cls, channel: Channel) -> ChannelDetail:
+    def of(cls, channel: Channel, counts: dict[str, int] | None = None) -> ChannelDetail:
+        """Who has counted already gives the counts."""
         return cls(
             id=channel.pk,
             name=channel.name,
             slug=channel.slug,
             created_at=channel.created_at,
-            counts=Counts(**channel.summary()),
+            counts=Counts(**(channel.summary() if counts is None else counts)),
         )
+
+
+class ChannelPage(BaseModel):
+    channels: list[ChannelDetail] = Field(description="by id")
+    next: int | None = Field(description="the cursor of the next page; null: this is the last")
+
+
+class ChannelMade(BaseModel):
+    channel: ChannelDetail
+    created: bool = Field(description="false: it was there already")
+
+
+class SubtitleRow(_Shown):
+    language: str
+    label: str
+    source: Literal["uploaded", "embedded", "recognised"]
+    stored_at: datetime
+
+
+class SubtitleList(BaseModel):
+    subtitles: list[SubtitleRow] = Field(description="by language")
 
 
 class Storage(BaseModel):
@@ -162,7 +194,7 @@ class Processing(BaseModel):
     failed_last_day: int = Field(description="transcodes")
 
 
-class Health(BaseModel):
+class VideosHealth(BaseModel):
     status: Literal["ok", "failing"]
     reasons: list[str]
     storage: Storage | None = Field(None, description="for staff who may see videos")
@@ -188,6 +220,26 @@ class Narrowed(_Given):
 
 class Filters(Narrowed):
     channel: ChannelId | None = None
+
+
+class ChannelFilters(_Given):
+    slug: Annotated[Text, Field(max_length=200)] = Field(
+        "", description="the channel that has exactly this slug"
+    )
+    q: Annotated[Text, Field(max_length=200)] = Field("", description="a part of the name or the slug")
+    cursor: Annotated[int, Field(ge=0, le=LARGEST_ID)] = Field(0, description="`next` of the page before")
+    limit: Annotated[int, Field(ge=1, le=200)] = 50
+
+
+class ChannelForm(_Given):
+    name: ChannelName
+    slug: ChannelSlug = Field("", description="its address, /c/<slug>/; empty: from the name")
+
+
+class SubtitleOptions(_Given):
+    label: Annotated[Text, Field(max_length=100)] = Field(
+        "", description="what viewers choose them by; empty: the language"
+    )
 
 
 class UploadForm(_Given):

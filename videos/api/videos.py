@@ -117,14 +117,14 @@ def upload(request: StaffRequest, form: Form[UploadForm], file: File[UploadedFil
         video = intake.admit(file.upload, wanted)
     if video.created:
         log_addition(request.user, video, f"uploaded {video.source_name}")
-    answer = Uploaded(video=VideoDetail.of(_find(video.pk)), created=video.created)
+    answer = Uploaded(video=VideoDetail.of(find_video(video.pk)), created=video.created)
     return Status(201 if video.created else 200, answer)
 
 
 # -- one ---------------------------------------------------------------------------------------------------------------
 
 
-def _find(video_id: str) -> Video:
+def find_video(video_id: str) -> Video:
     rows = Video.objects.select_related("channel", "current").defer("current__plan")
     video: Video | None = rows.filter(pk=video_id).first() if is_ulid(video_id) else None
     if video is None:
@@ -141,7 +141,7 @@ def _find(video_id: str) -> Video:
 )
 def video(request: StaffRequest, video_id: Id) -> VideoDetail:
     """With its progress, and what can be done with it now."""
-    return VideoDetail.of(_find(video_id))
+    return VideoDetail.of(find_video(video_id))
 
 
 @router.patch(
@@ -153,7 +153,7 @@ def video(request: StaffRequest, video_id: Id) -> VideoDetail:
 )
 def change(request: StaffRequest, video_id: Id, changes: VideoChange) -> VideoDetail:
     """Fields that are not named stay as they are."""
-    found = _find(video_id)
+    found = find_video(video_id)
     values = changes.model_dump(include=changes.model_fields_set)
     if "channel" in values and not Channel.objects.filter(pk=values["channel"]).exists():
         raise Refusal(422, "invalid", "channel: There is no such channel.")
@@ -161,7 +161,7 @@ def change(request: StaffRequest, video_id: Id, changes: VideoChange) -> VideoDe
     if changed:
         _change(found, changed)
         log_change(request.user, video_id, found.title, f"changed {', '.join(sorted(changed))}")
-    return VideoDetail.of(_find(video_id))
+    return VideoDetail.of(find_video(video_id))
 
 
 def _present(video: Video, name: str) -> Any:
@@ -241,7 +241,7 @@ def _act(
     subtitles: bool = False,
 ) -> VideoDetail:
     """As a button of the admin does, and as little where it would not be there."""
-    found = _find(video_id)
+    found = find_video(video_id)
     try:
         intake.check_qualities(qualities)
     except UploadRefused as refusal:
@@ -253,4 +253,4 @@ def _act(
         verb.do(found, order)
     which = f" ({', '.join(qualities)})" if qualities else ""
     log_change(request.user, video_id, found.title, f"{verb.done}{which}")
-    return VideoDetail.of(_find(video_id))
+    return VideoDetail.of(find_video(video_id))

@@ -25,8 +25,8 @@
 "use strict";
 
 (() => {
-  const FIRST_PAUSE = 1000, LONGEST_PAUSE = 30000, POLL = 5000, TRY_STREAM_AGAIN = 60000;
-  const SILENCE = 75000; // the server sends something every 30 s
+  const LONGEST_PAUSE = 30000, POLL = 5000, TRY_STREAM_AGAIN = 60000;
+  const SILENT_BEATS = 2.5; // heartbeats without a word after which the connection counts as lost
   const SHOW_LOSS_AFTER = 1500;
   const LET_GO_AFTER = 10000;
 
@@ -195,7 +195,9 @@
   // -- the connection --------------------------------------------------------------------------------------------------
 
   function connect(address) {
-    let events = null, timer = null, silence = null, pause = FIRST_PAUSE, lastId = "", pollingSince = 0;
+    let events = null, timer = null, silence = null, lastId = "", pollingSince = 0;
+    let firstPause = 1000, beat = 30000; // until the server says otherwise
+    let pause = firstPause;
 
     const withLastId = () => {
       const url = new URL(address, location.href);
@@ -209,7 +211,7 @@
       events = new EventSource(withLastId());
       listenForSilence();
       events.onopen = () => {
-        pause = FIRST_PAUSE;
+        pause = firstPause;
         pollingSince = 0;
         showState("live");
         listenForSilence();
@@ -219,7 +221,12 @@
         listenForSilence();
         apply(JSON.parse(message.data));
       };
-      events.addEventListener("beat", listenForSilence);
+      events.addEventListener("beat", (message) => {
+        const told = JSON.parse(message.data); // the first one of a connection says how long to wait
+        if (told.every) beat = told.every * 1000;
+        if (told.reconnect) pause = firstPause = told.reconnect * 1000;
+        listenForSilence();
+      });
       events.onerror = () => {
         close();
         ask();
@@ -228,7 +235,7 @@
 
     function listenForSilence() {
       clearTimeout(silence);
-      silence = setTimeout(() => { close(); ask(); }, SILENCE);
+      silence = setTimeout(() => { close(); ask(); }, SILENT_BEATS * beat);
     }
 
     function close() {
@@ -246,9 +253,9 @@
         if (answer.ok) {
           apply(await answer.json());
           lastId = "";
-          if (pollingSince || pause > FIRST_PAUSE) showState("polling");
+          if (pollingSince || pause > firstPause) showState("polling");
           pollingSince ||= Date.now();
-          if (pause > FIRST_PAUSE && Date.now() - pollingSince < TRY_STREAM_AGAIN) [next, after] = [ask, POLL];
+          if (pause > firstPause && Date.now() - pollingSince < TRY_STREAM_AGAIN) [next, after] = [ask, POLL];
           else pollingSince = 0;
         } else if ([401, 403, 404].includes(answer.status)) {
           showState("refused");
@@ -271,7 +278,7 @@
       if (document.hidden) letGo = setTimeout(close, LET_GO_AFTER);
       else open();
     });
-    addEventListener("online", () => { pause = FIRST_PAUSE; open(); });
+    addEventListener("online", () => { pause = firstPause; open(); });
     addEventListener("pagehide", close);
     addEventListener("pageshow", (event) => { if (event.persisted) open(); });
     showState("connecting");

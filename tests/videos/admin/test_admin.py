@@ -20,6 +20,7 @@ from tests.support.pages.video_admin import waiting as waiting
 from tests.support.videos.video_site import accept, current, two_qualities
 from videos import intervening
 from videos.admin import video as video_admin
+from videos.media.webvtt import MOST_BYTES
 from videos.models import Channel, QualityStatus, Subtitle, Transcode, TranscodeStatus, Video, VideoStatus
 from videos.verbs import CANCEL, DELETE, PURGE, RESTORE, RETRANSCODE, RETRY, VERBS, situation_of
 
@@ -141,7 +142,7 @@ def test_subtitles_are_uploaded_made_safe_and_removed(video: Video, admin_client
     assert post(language="en") == ["no_file error"]
     assert upload("../x", CUES) == ["bad_language error"]
     assert upload("en", b"nothing") == ["no_subtitles error"]
-    assert upload("en", b"x" * 5_000_001) == ["subtitles_too_large error"]
+    assert upload("en", b"x" * (MOST_BYTES + 1)) == ["subtitles_too_large error"]
     assert not Subtitle.objects.exists()
     assert upload("en", CUES, label=EVIL) == ["subtitles_stored success"]
     assert "<script" not in video.subtitles.get().webvtt

@@ -136,7 +136,7 @@ def test_what_is_not_there(admin_client: Client, nowhere: str) -> None:
 
 
 def test_other_addresses_and_methods_answer_in_the_same_form(video: Video, admin_client: Client) -> None:
-    for address in (f"{VIDEOS}/", f"{VIDEOS}/{video.pk}/explode", f"{VIDEOS}/{video.pk}/", "/api/channels"):
+    for address in (f"{VIDEOS}/", f"{VIDEOS}/{video.pk}/explode", f"{VIDEOS}/{video.pk}/", "/api/channels/"):
         assert refused(send(admin_client, "GET", address), 404, "not_found")
     for method, address in (("PUT", VIDEOS), ("DELETE", VIDEOS), ("GET", f"{VIDEOS}/{video.pk}/retry")):
         answer = send(admin_client, method, address)
