@@ -49,6 +49,9 @@ class JobsSettings:
         "30s", "how long a frozen worker may hold the locks of its open transaction (PostgreSQL)"
     )
     drain_timeout: timedelta = duration("30s", "how long running jobs may finish after SIGTERM")
+    cancel_grace: timedelta = duration(
+        "5s", "how long the handler of a cancelled job may clean up before it is interrupted"
+    )
     max_attempts: int = number(3, "how often a job runs at most, unless its type says otherwise")
     backoff_base: timedelta = duration("10s", "the wait after the first failed attempt")
     backoff_cap: timedelta = duration("1h", "the longest wait between two attempts")

@@ -20,7 +20,7 @@ JobsError
     └── RedisMissing
 
 Raised by handlers, to say how the attempt ended: PermanentFailure, RetryLater (and its kind BreakerOpen,
-which `with breaker(…)` raises), JobStopped (and its kind JobTimeout).
+which `with breaker(…)` raises), JobStopped (and its kinds JobCancelled and JobTimeout).
 
 Every JobsError and every BadValue has a `code` for programs and tests. The text is for people and may change.
 """
@@ -217,6 +217,11 @@ class JobStopped(BaseException):
 
     A BaseException, so that a handler's `except Exception` does not swallow it.
     """
+
+
+class JobCancelled(JobStopped):
+    """The job was cancelled. Raised by job.raise_if_stopped() at once, and in a handler that has not ended by itself
+    within CANCEL_GRACE. Recorded as the error type of a cancelled attempt."""
 
 
 class JobTimeout(JobStopped):

@@ -20,6 +20,7 @@ BATCH = 1000
 
 AFRESH: dict[str, Any] = {
     "attempt_number": 0,
+    "claimed_at": None,
     "cancelled_at": None,
     "cancelled_because": "",
     "completed_at": None,

@@ -58,7 +58,7 @@ def probe(job: JobContext, transcode_id: int) -> None:
         return far_stages.probe(job, job.site)
     bench = open_bench(job, transcode_id)
     with clear_errors(bench):
-        info = examine(bench.source, limits=conf.current().limits)
+        info = examine(bench.source, limits=conf.current().limits, stop=lambda: job.must_stop)
     plan = planning.plan_for(bench, info, has=toolchains.here().capabilities)
     planning.begin(job, transcode_id, info, plan)
     return None

@@ -9,7 +9,7 @@ from django.db import IntegrityError
 from django.db.models.functions import Now
 
 from jobs import database, orchestrator, wakeup
-from jobs.exceptions import TransitionRefused, UniqueKeyTaken
+from jobs.exceptions import JobCancelled, TransitionRefused, UniqueKeyTaken
 from jobs.lifecycle.enqueueing import is_whole
 from jobs.lifecycle.finishing import NO_LEASE, close_attempts
 from jobs.lifecycle.leases import FailureReport, LockedJob, lock
@@ -28,7 +28,9 @@ def cancel(job_ids: Collection[str] | str, *, actor: str = "", reason: str = "")
                 **NO_LEASE, status=Status.CANCELLED, cancelled_at=Now(), cancelled_because="", blocked=False
             )
             running = [row.id for row in rows if row.status == Status.PROCESSING]
-            close_attempts(running, Outcome.CANCELLED, FailureReport("Cancelled", reason or "cancelled"))
+            close_attempts(
+                running, Outcome.CANCELLED, FailureReport(JobCancelled.__name__, reason or "cancelled")
+            )
             Event.record(ids, Kind.CANCELLED, actor=actor, detail=reason)
             _announce(rows, Status.CANCELLED)
             orchestrator.advance([row.id for row in rows if row.has_dependants])

@@ -174,7 +174,9 @@ class AtDatabase:
     def _check_leases(self, hands: Hands) -> None:
         """Cancelled, recovered or hung for too long: the database no longer knows the lease, so the job stops."""
         asked_at = time.monotonic()
-        hands.keep_only(set(lifecycle.live_leases(self.worker.pk)), as_of=asked_at)
+        alive = set(lifecycle.live_leases(self.worker.pk))
+        gone = set(hands.leases()) - alive
+        hands.keep_only(alive, cancelled=lifecycle.cancelled_among(gone), as_of=asked_at)
 
     # -- its jobs ----------------------------------------------------------------------------------------------------
 

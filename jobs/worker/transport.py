@@ -24,8 +24,9 @@ class Hands(Protocol):
     def renewed(self, *, as_of: float) -> None:
         """The leases of all that runs last as long as they can, from this moment of the worker's stopwatch."""
 
-    def keep_only(self, alive: set[Lease], *, as_of: float) -> None:
-        """Whatever else runs has lost its lease. `as_of`: the stopwatch before it was asked for."""
+    def keep_only(self, alive: set[Lease], *, cancelled: Collection[Lease], as_of: float) -> None:
+        """Whatever else runs has lost its lease, `cancelled` because its job was cancelled. `as_of`: the stopwatch
+        before it was asked for."""
 
     def stop_all(self) -> list[Lease]:
         """Stop every job now. Returns the leases of those that had not ended."""
