@@ -77,6 +77,14 @@ def promote_due() -> int:
     return len(rows)
 
 
+def promote_due_among(types: Collection[str]) -> bool:
+    """For a claim that found nothing: make due jobs pending without waiting for a tick. True: claim again."""
+    if not Job.objects.due().filter(type__in=types).exists():
+        return False
+    promote_due()
+    return True
+
+
 def promote(rows: Mapping[str, Mapping[str, Any]]) -> None:
     """Make locked jobs pending whose time has come; where a prerequisite has started over, they wait for it again."""
     unmet = Prerequisite.objects.filter(job__in=list(rows)).exclude(

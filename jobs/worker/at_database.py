@@ -183,6 +183,8 @@ class AtDatabase:
     def claim(self, places: int, running: Mapping[str, int]) -> tuple[list[ClaimedJob], float]:
         asked_at = time.monotonic()
         jobs = lifecycle.claim(self.worker, places, running=running)
+        if not jobs and orchestrator.promote_due_among(self.worker.job_types):
+            jobs = lifecycle.claim(self.worker, places, running=running)
         self._ear.looked(asked=places, got=len(jobs), at=asked_at)
         return jobs, asked_at
 
