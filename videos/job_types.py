@@ -9,7 +9,7 @@ import os
 from collections.abc import Iterable
 from typing import Any
 
-from jobs import LOW, JobContext, job_type
+from jobs import JobContext, job_type
 from jobs.remote_work import DoneAtSite
 from videos import (
     assembling,
@@ -158,7 +158,7 @@ def _if_speech(plan: EncodePlan, transcode: Transcode) -> Iterable[Unit]:
     critical=False,
     artifact=subtitle_exists,
     per_worker=1,
-    priority=LOW,
+    priority="low",
     isolate=True,
     remote=TranscribedElsewhere(),
 )

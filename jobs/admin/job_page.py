@@ -21,7 +21,7 @@ from jobs.admin.story import explain, tell
 from jobs.admin.verbs import BY_NAME, VERBS
 from jobs.live.job_topics import BadTopic, job_values, topics_of
 from jobs.models import Job, Status
-from jobs.priorities import NAMES, priority_label
+from jobs.priorities import labels, priority_label
 
 _SHOWN = 50
 _LONGEST_JSON = 100_000
@@ -48,7 +48,7 @@ def show(admin: Any, request: HttpRequest, job_id: str) -> HttpResponse:
         "result": pretty(job.result) if job.result is not None else "",
         "verbs": _buttons(admin, request, job),
         "priority": priority_label(job.priority),
-        "priorities": NAMES,
+        "priorities": labels(),
         "seen": seen(job),
         "children": _related(Job.objects.filter(parent=job).order_by("pk")),
         "links": links.links_of(job),

@@ -9,11 +9,11 @@ from django.db import IntegrityError
 from django.db.models.functions import Now
 
 from jobs import database, orchestrator, wakeup
-from jobs.exceptions import JobCancelled, TransitionRefused, UniqueKeyTaken
-from jobs.lifecycle.enqueueing import is_whole
+from jobs.exceptions import BadValue, JobCancelled, TransitionRefused, UniqueKeyTaken
 from jobs.lifecycle.finishing import NO_LEASE, close_attempts
 from jobs.lifecycle.leases import FailureReport, LockedJob, lock
 from jobs.models import ACTIVE, Event, Job, Kind, Outcome, Status
+from jobs.priorities import Priority, parse_priority
 from jobs.signals import Transition, announce
 
 
@@ -102,13 +102,13 @@ def discard(job_ids: Collection[str] | str) -> int:
     return len(rows)
 
 
-def change_priority(job_ids: Collection[str] | str, priority: int, *, actor: str = "") -> list[str]:
+def change_priority(job_ids: Collection[str] | str, priority: Priority, *, actor: str = "") -> list[str]:
     """Only jobs that have not started."""
-    if not is_whole(priority):
-        raise TransitionRefused(
-            f"A priority is a whole number (lower runs first), not {priority!r}.", code="bad_priority"
-        )
-    return _amend(job_ids, {"priority": priority}, f"priority {priority}", actor)
+    try:
+        level = parse_priority(priority)
+    except BadValue as problem:
+        raise TransitionRefused(str(problem), code=problem.code) from None
+    return _amend(job_ids, {"priority": level}, f"priority {level}", actor)
 
 
 def run_now(job_ids: Collection[str] | str, *, actor: str = "") -> list[str]:

@@ -14,6 +14,7 @@ from jobs.lifecycle.running import ProgressReport
 
 if TYPE_CHECKING:
     from jobs.models import Job
+    from jobs.priorities import Priority
     from jobs.worker.site import Site
     from jobs.workflows import After
 
@@ -160,7 +161,7 @@ class JobContext:
         *,
         key: str | None = None,
         after: After = (),
-        priority: int | None = None,
+        priority: Priority | None = None,
         delay: timedelta | float | None = None,
         unique_key: str | None = None,
         max_attempts: int | None = None,
