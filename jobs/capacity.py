@@ -39,6 +39,11 @@ class _Estimate:
 _estimate = _Estimate()
 
 
+def forget_count() -> None:
+    """The next enqueue counts anew: rows have gone without the queue's knowledge."""
+    _estimate.depth, _estimate.counted_at, _estimate.warned_at = 0, float("-inf"), float("-inf")
+
+
 def reserve(count: int) -> None:
     """Raise QueueFull when `count` more jobs would not fit under MAX_DEPTH."""
     limits = conf.current()

@@ -18,8 +18,8 @@ this project: `JOBS_CLAIM_DURATION=30m`, `VIDEOS_SEGMENT_SECONDS=4`; what else t
 top of [`project/settings.py`](../project/settings.py).
 
 A duration is a `timedelta`, a number of seconds, or a text such as `90`, `30s`, `5m`, `2h`, `30d`. Labels are a
-dictionary such as `{"high": 0, "normal": 5, "low": 10, "bulk": 50}`, or a text such as the default. An unknown name or a
-bad value stops the site at start-up with a sentence that says what to do.
+dictionary such as `{"high": 0, "normal": 5, "low": 10, "bulk": 50}`, or a text such as the default. An unknown name or
+a bad value stops the site at start-up with a sentence that says what to do.
 """
 
 _UNITS = ((86400, "d"), (3600, "h"), (60, "m"), (1, "s"))
