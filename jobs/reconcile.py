@@ -4,7 +4,7 @@ Jobs under a live lease are never touched."""
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass
 
 from django.db import IntegrityError
@@ -57,7 +57,7 @@ def reconcile(*, dry_run: bool = False) -> list[Finding]:
             for finding in _artifact_findings(kind):
                 if dry_run or _repair(finding):
                     findings.append(finding)
-    findings.extend(_stale_marks(dry_run=dry_run))
+    findings.extend(_stale_marks({finding.job_id for finding in findings}, dry_run=dry_run))
     for repair in _repairs:
         try:
             findings.extend(repair(dry_run))
@@ -114,7 +114,8 @@ def _artifact_findings(kind: JobType) -> Iterator[Finding]:
                 yield Finding(job_id, kind.name, status, Status.PENDING, "its artifact is missing")
 
 
-def _stale_marks(*, dry_run: bool) -> list[Finding]:
+def _stale_marks(known: Collection[str], *, dry_run: bool) -> list[Finding]:
+    """Of jobs that are not known to be wrong for another reason, whose repair takes the marks away as well."""
     stale = Job.objects.with_stale_marks().order_by("pk")
     findings: list[Finding] = []
     last = ""
@@ -127,6 +128,7 @@ def _stale_marks(*, dry_run: bool) -> list[Finding]:
         findings += [
             Finding(job_id, type_name, status, status, "it still had the mark of an earlier attempt")
             for job_id, type_name, status in batch
+            if job_id not in known
         ]
     return findings
 

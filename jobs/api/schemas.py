@@ -293,7 +293,7 @@ class StoredFiles(BaseModel):
 
 
 class Health(BaseModel):
-    status: Literal["ok", "degraded", "down"]
+    status: Literal["ok", "degraded", "failing"]
     reasons: list[str]
     database: bool
     active_workers: int | None

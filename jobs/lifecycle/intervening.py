@@ -94,7 +94,7 @@ def discard(job_ids: Collection[str] | str) -> int:
         live = [row.id for row in rows.values() if row.status in ACTIVE]
         if live:
             raise TransitionRefused(
-                f"{len(live)} of these jobs are not finished ({live[0]}); cancel them first.",
+                f"Job {live[0]} is not finished; cancel it first. Not finished in all: {len(live):,}.",
                 code="not_finished",
             )
         orchestrator.cut_loose(rows)
