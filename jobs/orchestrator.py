@@ -77,12 +77,9 @@ def promote_due() -> int:
     return len(rows)
 
 
-def promote_due_among(types: Collection[str]) -> bool:
-    """For a claim that found nothing: make due jobs pending without waiting for a tick. True: claim again."""
-    if not Job.objects.due().filter(type__in=types).exists():
-        return False
-    promote_due()
-    return True
+def has_due(types: Collection[str]) -> bool:
+    """A job of these types waits for nothing but promote_due()."""
+    return bool(Job.objects.due().filter(type__in=types).exists())
 
 
 def promote(rows: Mapping[str, Mapping[str, Any]]) -> None:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, fields
 from datetime import datetime
 from typing import Any
 
-from jobs import conf, database, housekeeping, orchestrator
+from jobs import conf, database, housekeeping
 from jobs.exceptions import UnknownWorker, WorkerDisabled, WorkerOutdated
 from jobs.lifecycle import Lease
 from jobs.lifecycle.bands import Band, find_bands
@@ -44,15 +44,8 @@ def claim(worker: Worker, *, key: str, slots: int, types: Collection[str] | None
     if not bands:
         housekeeping.keep_house()
         bands = find_bands(names)
-    jobs = _claim(worker, key, slots, bands)
-    if not jobs and orchestrator.promote_due_among(names):
-        jobs = _claim(worker, key, slots, find_bands(names))
-    return jobs
-
-
-def _claim(worker: Worker, key: str, slots: int, bands: list[Band]) -> list[HeldJob]:
-    if not bands:
-        return read_held(worker, _answered(worker, key) or [])
+        if not bands:
+            return read_held(worker, _answered(worker, key) or [])
     return database.when_unlocked(lambda: _claim_once(worker, key, slots, bands))
 
 

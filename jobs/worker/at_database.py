@@ -183,8 +183,6 @@ class AtDatabase:
     def claim(self, places: int, running: Mapping[str, int]) -> tuple[list[ClaimedJob], float]:
         asked_at = time.monotonic()
         jobs = lifecycle.claim(self.worker, places, running=running)
-        if not jobs and orchestrator.promote_due_among(self.worker.job_types):
-            jobs = lifecycle.claim(self.worker, places, running=running)
         self._ear.looked(asked=places, got=len(jobs), at=asked_at)
         return jobs, asked_at
 
@@ -205,6 +203,12 @@ class AtDatabase:
 
     def is_empty(self) -> bool:
         return overview.is_empty(self.worker.job_types)
+
+    def has_due(self) -> bool:
+        due = orchestrator.has_due(self.worker.job_types)
+        if due:
+            orchestrator.promote_due()
+        return due
 
     def site_of(self, context: JobContext) -> None:
         return None

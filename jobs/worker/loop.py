@@ -264,7 +264,7 @@ class WorkerLoop:
     def _is_done(self) -> bool:
         """Asked after a claim that an idle worker made and that gave it nothing."""
         if self.options.once or self.options.drain:
-            return True
+            return not self._transport.has_due()
         return self.options.until_empty and self._transport.is_empty()
 
     # -- orders --------------------------------------------------------------------------------------------------

@@ -124,5 +124,8 @@ class Transport(Protocol):
     def is_empty(self) -> bool:
         """Nothing that this worker could run is pending, due or running anywhere."""
 
+    def has_due(self) -> bool:
+        """The time of a job that this worker could run has come, and it can be claimed in a moment."""
+
     def site_of(self, context: JobContext) -> Site | None:
         """What a handler has in place of the database; None: it has the database."""

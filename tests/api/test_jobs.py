@@ -66,14 +66,6 @@ def test_a_claim_gives_all_that_is_needed_to_run_the_job(far: RemoteClient) -> N
     assert (row.status, row.worker_id) == (Status.PROCESSING, far.worker.pk)
 
 
-def test_a_claim_finds_what_is_due_although_no_tick_has_made_it_pending(far: RemoteClient) -> None:
-    new_worker()  # a local one, whose task it is
-    due, later = enqueue(REMOTE, delay=3600), enqueue(REMOTE, delay=3600)
-    Job.objects.filter(pk=due.pk).update(run_at=Now())
-    assert [given["job_id"] for given in far.claim(5)] == [due.pk]
-    assert status_of(later) == Status.WAITING
-
-
 def test_the_same_key_twice_gets_the_same_leases_and_no_second_claim(far: RemoteClient) -> None:
     for _ in range(5):
         enqueue_remote()

@@ -325,6 +325,12 @@ class OverHttp:
         except self.troubles:
             return False  # asked again, as long as nobody knows
 
+    def has_due(self) -> bool:
+        try:
+            return self._connection.get("empty").get("due") is True
+        except self.troubles:
+            return True  # asked again, as above
+
     def site_of(self, context: JobContext) -> Site:
         lease = context.lease
         return Site(
