@@ -39,6 +39,11 @@ class _Estimate:
 _estimate = _Estimate()
 
 
+def forget_count() -> None:
+    """The next enqueue counts anew: rows have gone without the queue's knowledge."""
+    _estimate.depth, _estimate.counted_at, _estimate.warned_at = 0, float("-inf"), float("-inf")
+
+
 def reserve(count: int) -> None:
     """Raise QueueFull when `count` more jobs would not fit under MAX_DEPTH."""
     limits = conf.current()
@@ -46,10 +51,10 @@ def reserve(count: int) -> None:
     far = limits.max_depth - _estimate.depth > _FAR
     trusted = now - _estimate.counted_at < max(_estimate.depth * _TRUST_PER_ROW, 1.0 if far else 0.0)
     if not trusted or _estimate.depth + count > limits.max_depth:  # nobody is refused on an estimate
-        _estimate.depth = count_active(up_to=limits.max_depth + 1)
+        _estimate.depth = count_active()
         _estimate.counted_at = time.monotonic()
     if _estimate.depth + count > limits.max_depth:
-        raise QueueFull(_estimate.depth, limits.max_depth)
+        raise QueueFull(_estimate.depth, limits.max_depth, count)
     _estimate.depth += count
     if _estimate.depth > limits.warn_depth and now - _estimate.warned_at > _WARN_EVERY:
         _estimate.warned_at = now
@@ -57,13 +62,9 @@ def reserve(count: int) -> None:
         raise_alarm("queue_depth_high", depth=_estimate.depth, limit=limits.warn_depth)
 
 
-def count_active(*, up_to: int) -> int:
-    """Active jobs, counted no further than `up_to`."""
-    counts = " + ".join(
-        f"(SELECT count(*) FROM (SELECT 1 FROM jobs_job WHERE {condition} LIMIT {int(up_to)}) AS counted)"
-        for condition in _ACTIVE
-    )
-    return min(up_to, int(database.fetch(f"SELECT {counts}")[0][0]))
+def count_active() -> int:
+    counts = " + ".join(f"(SELECT count(*) FROM jobs_job WHERE {condition})" for condition in _ACTIVE)
+    return int(database.fetch(f"SELECT {counts}")[0][0])
 
 
 def count_submission(submitter: str, count: int) -> None:

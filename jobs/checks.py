@@ -24,6 +24,24 @@ def check_settings(**kwargs: Any) -> list[CheckMessage]:
 
 
 @register(TAG)
+def check_priorities(**kwargs: Any) -> list[CheckMessage]:
+    from jobs import registry
+    from jobs.exceptions import BadValue
+    from jobs.priorities import parse_priority
+
+    if conf.find_problems(getattr(settings, "JOBS", {})):
+        return []
+    found: list[CheckMessage] = []
+    for kind in registry.all_types():
+        try:
+            parse_priority(kind.priority)
+        except BadValue as problem:
+            hint = "Add the label to JOBS['PRIORITIES'], or give the type another priority."
+            found.append(Error(f"The job type {kind.name}: {problem}", hint=hint, id="jobs.E004"))
+    return found
+
+
+@register(TAG)
 def check_schedules(**kwargs: Any) -> list[CheckMessage]:
     from jobs import registry
     from jobs.timetable.declarations import all_declared

@@ -16,6 +16,7 @@ from jobs.settings_schema import (
     address,
     duration,
     flag,
+    labels,
     number,
     parse_duration,
     release,
@@ -49,9 +50,16 @@ class JobsSettings:
         "30s", "how long a frozen worker may hold the locks of its open transaction (PostgreSQL)"
     )
     drain_timeout: timedelta = duration("30s", "how long running jobs may finish after SIGTERM")
+    cancel_grace: timedelta = duration(
+        "5s", "how long the handler of a cancelled job may clean up before it is interrupted"
+    )
     max_attempts: int = number(3, "how often a job runs at most, unless its type says otherwise")
     backoff_base: timedelta = duration("10s", "the wait after the first failed attempt")
     backoff_cap: timedelta = duration("1h", "the longest wait between two attempts")
+    priorities: tuple[tuple[str, int], ...] = labels(
+        {"high": 0, "normal": 5, "low": 10},
+        "names of priorities, lower runs first; add names or change numbers, high < normal < low stay",
+    )
     priority_ageing: timedelta = duration(
         "5m", "a job that waited this long shares in claims whatever its priority"
     )

@@ -20,7 +20,7 @@ JobsError
     └── RedisMissing
 
 Raised by handlers, to say how the attempt ended: PermanentFailure, RetryLater (and its kind BreakerOpen,
-which `with breaker(…)` raises), JobStopped (and its kind JobTimeout).
+which `with breaker(…)` raises), JobStopped (and its kinds JobCancelled and JobTimeout).
 
 Every JobsError and every BadValue has a `code` for programs and tests. The text is for people and may change.
 """
@@ -79,9 +79,9 @@ class InvalidPayload(EnqueueRefused):
 class QueueFull(EnqueueRefused):
     code = "queue_full"
 
-    def __init__(self, depth: int, limit: int, retry_after: int = 30) -> None:
+    def __init__(self, depth: int, limit: int, adding: int = 1, retry_after: int = 30) -> None:
         super().__init__(
-            f"The queue holds {depth:,} active jobs and MAX_DEPTH is {limit:,}. "
+            f"The queue is full. Active jobs: {depth:,}; {adding:,} more would exceed MAX_DEPTH ({limit:,}). "
             f"Try again in {retry_after} s, or start more workers."
         )
         self.depth, self.limit, self.retry_after = depth, limit, retry_after
@@ -92,7 +92,7 @@ class RateLimited(EnqueueRefused):
 
     def __init__(self, submitter: str, limit: int, retry_after: int) -> None:
         super().__init__(
-            f"Submitter {submitter!r} has used its {limit} jobs for this minute. Try again in {retry_after} s."
+            f"Submitter {submitter!r} would exceed its rate limit of {limit:,} a minute. Try again in {retry_after} s."
         )
         self.submitter, self.limit, self.retry_after = submitter, limit, retry_after
 
@@ -217,6 +217,11 @@ class JobStopped(BaseException):
 
     A BaseException, so that a handler's `except Exception` does not swallow it.
     """
+
+
+class JobCancelled(JobStopped):
+    """The job was cancelled. Raised by job.raise_if_stopped() at once, and in a handler that has not ended by itself
+    within CANCEL_GRACE. Recorded as the error type of a cancelled attempt."""
 
 
 class JobTimeout(JobStopped):

@@ -27,7 +27,7 @@ class Health:
     @property
     def status(self) -> str:
         if not self.database:
-            return "down"
+            return "failing"
         return "degraded" if self.reasons else "ok"
 
     @property
@@ -51,10 +51,16 @@ def examine() -> Health:
     except DatabaseError:
         return Health(database=False, reasons=["The database does not answer."])
     redis = _redis_answers()
-    reasons = [f"No worker is active, and {pending:,} jobs wait."] if pending and not active else []
+    reasons = [f"No worker is active, and {_waiting(pending)}."] if pending and not active else []
     if redis is False:
         reasons.append("Redis does not answer; jobs are found without it.")
     return Health(database=True, active_workers=active, pending_jobs=pending, redis=redis, reasons=reasons)
+
+
+def _waiting(pending: int) -> str:
+    if pending == 1:
+        return "1 job is pending"
+    return f"{pending:,} {'or more ' if pending == COUNTED else ''}jobs are pending"
 
 
 def _redis_answers() -> bool | None:

@@ -109,6 +109,11 @@ def _completed_at() -> Iterable[Any]:
     return _jobs().exclude(_both_or_neither(Q(status=Status.COMPLETED), Q(completed_at__isnull=False)))
 
 
+@rule("only a processing or completed job has claimed_at, and a completed one has no last_error")
+def _stale_marks() -> Iterable[Any]:
+    return _jobs().with_stale_marks()
+
+
 @rule("a job is cancelled exactly when cancelled_at is set, and only then has a cause")
 def _cancelled_at() -> Iterable[Any]:
     agrees = _both_or_neither(Q(status=Status.CANCELLED), Q(cancelled_at__isnull=False))

@@ -20,6 +20,7 @@ BATCH = 1000
 
 AFRESH: dict[str, Any] = {
     "attempt_number": 0,
+    "claimed_at": None,
     "cancelled_at": None,
     "cancelled_because": "",
     "completed_at": None,
@@ -74,6 +75,11 @@ def promote_due() -> int:
         rows = list(due.values("id", "type", "workflow_id", "priority")[:BATCH])
         promote({row["id"]: row for row in rows})
     return len(rows)
+
+
+def has_due(types: Collection[str]) -> bool:
+    """A job of these types waits for nothing but promote_due()."""
+    return bool(Job.objects.due().filter(type__in=types).exists())
 
 
 def promote(rows: Mapping[str, Mapping[str, Any]]) -> None:

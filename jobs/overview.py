@@ -8,6 +8,7 @@ from typing import Any
 
 from django.db.models import Count
 
+from jobs import orchestrator
 from jobs.breakers.overview import read_breakers
 from jobs.models import Job, Status, Worker
 from jobs.priorities import priority_label
@@ -56,5 +57,5 @@ def is_empty(types: Collection[str]) -> bool:
     return not (
         mine.filter(status=Status.PENDING).exists()
         or mine.filter(status=Status.PROCESSING).exists()
-        or mine.due().exists()
+        or orchestrator.has_due(types)
     )

@@ -1,9 +1,10 @@
-"""Make the records agree with what exists: dead leases, and artifacts. Jobs under a live lease are never touched."""
+"""Make the records agree with what exists: dead leases, artifacts, and marks that an earlier release has left behind.
+Jobs under a live lease are never touched."""
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass
 
 from django.db import IntegrityError
@@ -56,6 +57,7 @@ def reconcile(*, dry_run: bool = False) -> list[Finding]:
             for finding in _artifact_findings(kind):
                 if dry_run or _repair(finding):
                     findings.append(finding)
+    findings.extend(_stale_marks({finding.job_id for finding in findings}, dry_run=dry_run))
     for repair in _repairs:
         try:
             findings.extend(repair(dry_run))
@@ -112,6 +114,25 @@ def _artifact_findings(kind: JobType) -> Iterator[Finding]:
                 yield Finding(job_id, kind.name, status, Status.PENDING, "its artifact is missing")
 
 
+def _stale_marks(known: Collection[str], *, dry_run: bool) -> list[Finding]:
+    """Of jobs that are not known to be wrong for another reason, whose repair takes the marks away as well."""
+    stale = Job.objects.with_stale_marks().order_by("pk")
+    findings: list[Finding] = []
+    last = ""
+    while batch := list(stale.filter(pk__gt=last).values_list("pk", "type", "status")[:BATCH]):
+        last = batch[-1][0]
+        if not dry_run:
+            same = Job.objects.with_stale_marks().filter(pk__among=[job_id for job_id, _, _ in batch])
+            same.exclude(status=Status.COMPLETED).update(claimed_at=None)
+            same.filter(status=Status.COMPLETED).update(last_error="")
+        findings += [
+            Finding(job_id, type_name, status, status, "it still had the mark of an earlier attempt")
+            for job_id, type_name, status in batch
+            if job_id not in known
+        ]
+    return findings
+
+
 def _repair(finding: Finding) -> bool:
     """Under the row's lock, and only if the record still says what it said."""
     try:
@@ -125,6 +146,7 @@ def _repair(finding: Finding) -> bool:
                     status=Status.COMPLETED,
                     completed_at=Now(),
                     progress_percent=100,
+                    last_error="",
                     blocked=False,
                     cancelled_at=None,
                     cancelled_because="",

@@ -12,7 +12,7 @@ from django.utils.module_loading import autodiscover_modules
 
 from jobs.breakers.declarations import check_name as check_breaker_name
 from jobs.exceptions import BadValue, UnknownJobType
-from jobs.priorities import NORMAL
+from jobs.priorities import Priority
 from jobs.remote_work import PLAIN, RemoteWork
 
 Handler = Callable[..., Any]
@@ -32,7 +32,8 @@ class JobType:
     max_attempts: int | None = None
     timeout: timedelta | None = None
     """A hard limit on one attempt."""
-    priority: int = NORMAL
+    priority: Priority = "normal"
+    """Of its jobs, unless they are given another one: a label or a whole number, lower first."""
     requires: frozenset[str] = frozenset()
     """Capabilities a worker must have."""
     prefers: str | None = None
@@ -114,7 +115,7 @@ def job_type(
     per_worker: int | None = None,
     max_attempts: int | None = None,
     timeout: timedelta | None = None,
-    priority: int = NORMAL,
+    priority: Priority = "normal",
     requires: Iterable[str] = (),
     prefers: str | None = None,
     artifact: Callable[[dict[str, Any]], bool | None] | None = None,

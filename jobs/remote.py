@@ -172,10 +172,10 @@ def _to_stop(
         return []
     # Only of jobs that this worker was the last to run: the fate of others is none of its business.
     ran = Job.objects.filter(pk__among=frozenset(lease.job_id for lease in gone))
-    fates = dict(ran.filter(processed_by_worker_id=worker.pk).values_list("id", "status"))
-    reasons: dict[str, str] = {
-        Status.CANCELLED: "cancelled",
-        Status.COMPLETED: "finished",
-        Status.FAILED: "finished",
-    }
-    return [Stop(lease, reasons.get(fates.get(lease.job_id, ""), "lost")) for lease in gone]
+    ended = ran.filter(processed_by_worker_id=worker.pk, status__in=(Status.COMPLETED, Status.FAILED))
+    reasons = dict.fromkeys(ended.values_list("id", flat=True), "finished")
+    cancelled = lifecycle.cancelled_among(gone)
+    return [
+        Stop(lease, "cancelled" if lease in cancelled else reasons.get(lease.job_id, "lost"))
+        for lease in gone
+    ]

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import field, fields
 from datetime import timedelta
 from typing import Any, Generic, Self, TypeVar
@@ -148,6 +148,38 @@ def release(help: str) -> str:
         return value
 
     return field(default="", metadata={"parse": parse, "help": help})
+
+
+def labels(default: Mapping[str, int], help: str) -> tuple[tuple[str, int], ...]:
+    """Names for numbers, in the order of the numbers. The names of the default, in their order, are always needed."""
+    needed = tuple(default)
+    number = whole_number(-(2**31))
+
+    def parse(value: Any) -> tuple[tuple[str, int], ...]:
+        if isinstance(value, str):
+            value = {name: own for name, _, own in (part.partition("=") for part in value.split(","))}
+        if not isinstance(value, Mapping):
+            raise BadValue(f"{value!r} is not a dictionary such as {dict(default)}", code="not_labels")
+        given = {str(name).strip(): number(own) for name, own in value.items()}
+        for name, own in given.items():
+            if not re.fullmatch(r"[a-z][a-z0-9_-]{0,29}", name):
+                raise BadValue(
+                    f"{name!r} is not a label: use lower-case letters, digits, - and _, at most 30",
+                    code="bad_label",
+                )
+            if own >= 2**31:
+                raise BadValue(f"{own} is above the maximum of {2**31 - 1}", code="above_maximum")
+        if missing := [name for name in needed if name not in given]:
+            raise BadValue(f"the label {missing[0]!r} is missing", code="label_missing")
+        if sorted(needed, key=given.__getitem__) != list(needed):
+            raise BadValue(
+                f"the numbers of {', '.join(needed)} must go up in this order", code="labels_out_of_order"
+            )
+        if len(set(given.values())) < len(given):
+            raise BadValue("two labels have the same number", code="same_number")
+        return tuple(sorted(given.items(), key=lambda label: label[1]))
+
+    return field(default=tuple(default.items()), metadata={"parse": parse, "help": help})
 
 
 class Problem(str):

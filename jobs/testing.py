@@ -6,6 +6,11 @@
         run_due_jobs()
         assert len(mail.outbox) == 1
 
+    def test_a_feed_that_is_gone_is_reported(db):
+        enqueue("feeds.read", url="https://example.org/gone")
+        run_due_jobs(raise_errors=False)
+        assert [(raised.type, raised.error) for raised in exceptions()] == [("FeedGone", "410")]
+
 Everything happens in the test's own thread, connection and transaction, so it works in a Django TestCase and with
 pytest's `db` fixture. No worker process is needed, and nothing of it is left behind when the test is rolled back.
 """
@@ -22,14 +27,27 @@ from django.db import connections
 from django.db.backends.base.base import BaseDatabaseWrapper
 from django.db.models.functions import Now
 
-from jobs import database, lifecycle, orchestrator, registry, tracing
+from jobs import capacity, database, lifecycle, orchestrator, registry, tracing
 from jobs.exceptions import LeaseLost
 from jobs.lifecycle import ClaimedJob, ProgressReport
 from jobs.logs import log_context
-from jobs.models import Job, Status, Worker, WorkerStatus
+from jobs.models import (
+    Attempt,
+    ClaimAnswer,
+    Event,
+    Job,
+    Outcome,
+    Prerequisite,
+    Status,
+    SubmissionWindow,
+    Worker,
+    WorkerStatus,
+    Workflow,
+)
 from jobs.ulid import new_ulid
 from jobs.worker.context import JobContext
-from jobs.worker.handling import Outcome, run_handler
+from jobs.worker.handling import Outcome as HandlerOutcome
+from jobs.worker.handling import run_handler
 
 RUNAWAY = 1000
 """More runs than this in one call, without a limit, are taken for a job that enqueues itself for ever."""
@@ -49,6 +67,20 @@ class Run:
     """What the job is now: completed, failed, or waiting for its next attempt."""
     result: Any = None
     error: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Raised:
+    """One exception that a handler has raised."""
+
+    job_id: str
+    job_type: str
+    attempt: int
+    type: str
+    """The name of its class."""
+    error: str
+    """What it says."""
+    traceback: str
 
 
 class HandlerFailed(AssertionError):
@@ -118,6 +150,35 @@ def assert_not_enqueued(
         )
 
 
+def exceptions(type_name: str | None = None) -> list[Raised]:
+    """What the handlers (of this job type) have raised, the oldest first: RetryLater, too.
+
+    Read from the attempts, so it also holds what handlers of a real worker have raised. A test's rollback or purge()
+    empties it. A cancelled attempt and one that was lost with its worker have raised nothing.
+    """
+    attempts = Attempt.objects.filter(outcome__in=(Outcome.FAILED, Outcome.RELEASED)).exclude(error_type="")
+    if type_name is not None:
+        attempts = attempts.filter(job__type=type_name)
+    rows = attempts.order_by("finished_at", "pk").values_list(
+        "job_id", "job__type", "number", "error_type", "error", "traceback"
+    )
+    return [Raised(*row) for row in rows]
+
+
+def purge() -> int:
+    """Empty the queue: delete every job, whatever its status, with its attempts, events and workflow, and the counts of
+    submitters' rate limits. Returns how many jobs there were.
+
+    For tests without a transaction to roll back. Workers, schedules, breakers, and what is paused or limited, stay.
+    A worker that runs one of the jobs loses its lease. Never call it in production.
+    """
+    models = (Attempt, Event, Prerequisite, Job, Workflow, SubmissionWindow, ClaimAnswer)
+    with database.atomic():
+        deleted = {model: model._default_manager.all()._raw_delete(database.alias()) for model in models}
+    capacity.forget_count()
+    return int(deleted[Job])
+
+
 # -- running -----------------------------------------------------------------------------------------------------------
 
 
@@ -182,7 +243,7 @@ def _report_progress(report: ProgressReport) -> None:
     lifecycle.report_progress([report])
 
 
-def _report(outcome: Outcome | None) -> None:
+def _report(outcome: HandlerOutcome | None) -> None:
     try:
         if outcome is None:
             return

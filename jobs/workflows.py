@@ -20,6 +20,7 @@ from jobs.lifecycle.enqueueing import admit, check_unique_key, insert, make_term
 from jobs.lifecycle.leases import Lease, lock_leased
 from jobs.lifecycle.writing import Draft, Terms
 from jobs.models import Job, Prerequisite, Workflow
+from jobs.priorities import Priority
 from jobs.ulid import derived_ulid, new_ulid
 
 
@@ -53,7 +54,7 @@ class Flow:
         /,
         *,
         after: After = (),
-        priority: int | None = None,
+        priority: Priority | None = None,
         delay: timedelta | float | None = None,
         unique_key: str | None = None,
         submitter: str = "",

@@ -17,8 +17,9 @@ In a site's settings: `JOBS = {"CLAIM_DURATION": "30m", …}`, `VIDEOS = {"SEGME
 this project: `JOBS_CLAIM_DURATION=30m`, `VIDEOS_SEGMENT_SECONDS=4`; what else the project reads from there is at the
 top of [`project/settings.py`](../project/settings.py).
 
-A duration is a `timedelta`, a number of seconds, or a text such as `90`, `30s`, `5m`, `2h`, `30d`. An unknown name or a
-bad value stops the site at start-up with a sentence that says what to do.
+A duration is a `timedelta`, a number of seconds, or a text such as `90`, `30s`, `5m`, `2h`, `30d`. Labels are a
+dictionary such as `{"high": 0, "normal": 5, "low": 10, "bulk": 50}`, or a text such as the default. An unknown name or
+a bad value stops the site at start-up with a sentence that says what to do.
 """
 
 _UNITS = ((86400, "d"), (3600, "h"), (60, "m"), (1, "s"))
@@ -34,6 +35,8 @@ def in_words(value: Any) -> str:
         return f"{value / timedelta(milliseconds=1):g}ms"
     if isinstance(value, bool):
         return str(value).lower()
+    if isinstance(value, tuple):
+        return ",".join(f"{name}={number}" for name, number in value)
     if isinstance(value, int):
         return f"{value:_}"
     return str(value)
@@ -41,6 +44,8 @@ def in_words(value: Any) -> str:
 
 def kind_of(field: Field[Any]) -> str:
     kinds = {"timedelta": "duration", "bool": "true/false", "int": "whole number", "str": "text"}
+    if str(field.type).startswith("tuple"):
+        return "labels"
     return kinds.get(str(field.type), str(field.type))
 
 

@@ -82,7 +82,7 @@ def _invariants_hold(request: pytest.FixtureRequest, _django_db_marker: None) ->
 @pytest.fixture(autouse=True)
 def _process_starts_afresh(monkeypatch: pytest.MonkeyPatch) -> None:
     """What a process remembers of its own doings is not carried from test to test."""
-    capacity._estimate = capacity._Estimate()
+    capacity.forget_count()
     for name in ("_tick", "_sweep", "_first_time"):
         setattr(housekeeping, name, housekeeping._Stopwatch())
     monkeypatch.setattr(

@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from jobs import JobContext, PermanentFailure
-from jobs.worker.context import DRAINING
 from videos import conf
 from videos.exceptions import SourceGone
 from videos.manifests import Manifest
@@ -106,8 +105,9 @@ class Watch:
 
     def stop(self) -> bool:
         """At once when the lease is gone. A draining worker finishes what is nearly done and gives back the rest."""
-        reason = self._job.stop_reason
-        return bool(reason) and (reason != DRAINING or self._seconds_left() > WORTH_FINISHING)
+        if self._job.must_stop:
+            return True
+        return self._job.should_stop and self._seconds_left() > WORTH_FINISHING
 
     def _seconds_left(self) -> float:
         elapsed = time.monotonic() - self._started

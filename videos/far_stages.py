@@ -22,7 +22,7 @@ if TYPE_CHECKING:  # it needs httpx, which only remote workers have
 def probe(job: JobContext, site: Site) -> None:
     bench = FarBench(job, site)
     with clear_errors(bench):
-        info = examine(bench.source, limits=Limits(**site.order["limits"]))
+        info = examine(bench.source, limits=Limits(**site.order["limits"]), stop=lambda: job.must_stop)
     found = site.folder / FOUND
     found.write_text(json.dumps(serial.to_json(foreign_source.thinned(info))))
     site.send(FOUND, found)

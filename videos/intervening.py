@@ -13,6 +13,7 @@ from django.db import IntegrityError
 from django.db.models import Q
 from django.db.models.functions import Now
 
+from jobs import conf as queue_settings
 from jobs import database, lifecycle
 from jobs.models import Job, Status
 from videos import conf, depot, generations, intake, removal, storage
@@ -29,7 +30,7 @@ from videos.models import (
 T = TypeVar("T")
 
 LAST_WRITES = timedelta(seconds=10)
-"""How long a worker that was told to stop may still write."""
+"""How long a worker that was told to stop may still write, beside the time that its handlers have to clean up."""
 
 
 def retranscode(
@@ -85,7 +86,8 @@ def retry(video: Video, *, actor: str = "") -> Transcode:
     _refuse_without_source(video)
     if not _together(write):
         raise ActionRefused(
-            f"Nothing of {video.title!r} has failed; retranscode it to encode it anew.", code="nothing_failed"
+            f"Nothing of {video.title!r} has failed; retranscode it to encode it again.",
+            code="nothing_failed",
         )
     newest.refresh_from_db()
     return newest
@@ -140,7 +142,8 @@ def purge(video: Video, *, actor: str = "") -> None:
 
     def write() -> None:
         running = _cancel_jobs(video, actor=actor, reason="the video was purged")
-        removal.plan_video(video.pk, delay=LAST_WRITES if running else timedelta(0))
+        last = LAST_WRITES + queue_settings.current().cancel_grace
+        removal.plan_video(video.pk, delay=last if running else timedelta(0))
         Video.objects.filter(pk=video.pk).update(status=VideoStatus.PENDING, current=None)
         Video.objects.filter(pk=video.pk).delete()
 

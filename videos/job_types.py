@@ -9,7 +9,7 @@ import os
 from collections.abc import Iterable
 from typing import Any
 
-from jobs import LOW, JobContext, job_type
+from jobs import JobContext, job_type
 from jobs.remote_work import DoneAtSite
 from videos import (
     assembling,
@@ -58,7 +58,7 @@ def probe(job: JobContext, transcode_id: int) -> None:
         return far_stages.probe(job, job.site)
     bench = open_bench(job, transcode_id)
     with clear_errors(bench):
-        info = examine(bench.source, limits=conf.current().limits)
+        info = examine(bench.source, limits=conf.current().limits, stop=lambda: job.must_stop)
     plan = planning.plan_for(bench, info, has=toolchains.here().capabilities)
     planning.begin(job, transcode_id, info, plan)
     return None
@@ -158,7 +158,7 @@ def _if_speech(plan: EncodePlan, transcode: Transcode) -> Iterable[Unit]:
     critical=False,
     artifact=subtitle_exists,
     per_worker=1,
-    priority=LOW,
+    priority="low",
     isolate=True,
     remote=TranscribedElsewhere(),
 )

@@ -57,15 +57,29 @@ class Verb:
     done: str
     """As in "“Film” was …"."""
     consequence: str
-    is_possible: Callable[[Situation], bool]
+    obstacle: Callable[[Situation], str]
+    """Why it is not possible now, in a few words; empty: it is possible."""
     do: Callable[[Video, Order], object]
     permission: str = "change"
     is_dangerous: bool = False
 
+    def is_possible(self, now: Situation) -> bool:
+        return not self.obstacle(now)
 
-def _retry_possible(now: Situation) -> bool:
+
+def _busy(now: Situation) -> str:
+    if now.is_deleted:
+        return "in the bin; restore it first"
+    return "a transcode is under way; wait for it or cancel it" if now.is_active else ""
+
+
+def _nothing_failed(now: Situation) -> str:
     ended_badly = now.newest is None or now.newest.status in ENDED_BADLY
-    return not now.is_deleted and not now.is_active and (ended_badly or now.has_failed_quality)
+    return _busy(now) or ("" if ended_badly or now.has_failed_quality else "nothing has failed")
+
+
+def _no_failed_quality(now: Situation) -> str:
+    return _busy(now) or ("" if now.has_failed_quality else "no quality has failed")
 
 
 def _retry(video: Video, order: Order) -> object:
@@ -89,25 +103,25 @@ def _retranscode(video: Video, order: Order) -> object:
 RETRY = Verb(
     "retry",
     "Retry",
-    "retried",
+    "queued for another attempt",
     "Runs again what has failed; what is finished is kept.",
-    _retry_possible,
+    _nothing_failed,
     _retry,
 )
 RETRY_QUALITY = Verb(
     "retry_quality",
     "Retry this quality",
-    "retried",
+    "queued for another attempt",
     "Runs one failed quality again.",
-    lambda now: now.has_failed_quality and not now.is_active and not now.is_deleted,
+    _no_failed_quality,
     _retry_quality,
 )
 RETRANSCODE = Verb(
     "retranscode",
     "Retranscode",
-    "put in line to be transcoded anew",
+    "queued for re-encoding",
     "Makes a new generation. Viewers keep the present one until the new one is whole.",
-    lambda now: not now.is_active and not now.is_deleted,
+    _busy,
     _retranscode,
 )
 CANCEL = Verb(
@@ -115,7 +129,7 @@ CANCEL = Verb(
     "Cancel the transcode",
     "cancelled",
     "Running jobs are told to stop. What is published stays as it is.",
-    lambda now: now.is_active,
+    lambda now: "" if now.is_active else "no transcode is under way",
     lambda video, order: intervening.cancel(video, actor=order.actor),
     is_dangerous=True,
 )
@@ -124,7 +138,7 @@ DELETE = Verb(
     "Delete",
     "moved to the bin",
     "Nobody can watch it any more. It can be restored.",
-    lambda now: not now.is_deleted,
+    lambda now: "in the bin already" if now.is_deleted else "",
     lambda video, order: intervening.delete(video, actor=order.actor),
     is_dangerous=True,
 )
@@ -133,7 +147,7 @@ RESTORE = Verb(
     "Restore",
     "restored",
     "Brings it back as it was; what was never finished goes on.",
-    lambda now: now.is_deleted,
+    lambda now: "" if now.is_deleted else "not in the bin",
     lambda video, order: intervening.restore(video, actor=order.actor),
 )
 PURGE = Verb(
@@ -141,7 +155,7 @@ PURGE = Verb(
     "Purge",
     "purged, with all its files",
     "Removes the video for good: its record, the uploaded file and everything made from it.",
-    lambda now: now.is_deleted,
+    lambda now: "" if now.is_deleted else "not in the bin; delete it first",
     lambda video, order: intervening.purge(video, actor=order.actor),
     permission="purge",
     is_dangerous=True,

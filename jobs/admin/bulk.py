@@ -16,7 +16,7 @@ from jobs.admin.log import log_rows, log_summary
 from jobs.admin.verbs import Order, Verb
 from jobs.exceptions import TransitionRefused
 from jobs.models import Job
-from jobs.priorities import parse_priority
+from jobs.priorities import labels, parse_priority
 
 BATCH = 500
 SLICE_SECONDS = 5.0
@@ -100,10 +100,7 @@ def read_order(verb: Verb, request: HttpRequest) -> Order:
     actor = request.user.get_username()
     if not verb.asks_priority:
         return Order(actor)
-    priority = parse_priority(request.POST.get("priority", "").strip())
-    if abs(priority) > 1_000_000:
-        raise ValueError("A priority lies between -1,000,000 and 1,000,000.")
-    return Order(actor, priority)
+    return Order(actor, parse_priority(request.POST.get("priority", "")))
 
 
 def _batches(jobs: Any, after: str) -> Iterator[list[str]]:
@@ -121,6 +118,7 @@ def _ask(admin: Any, verb: Verb, request: HttpRequest, jobs: Any, *, across: boo
     context: dict[str, Any] = {
         "count": count,
         "left_alone": None if across else len(selected) - count,
+        "priorities": list(labels()),
         "until": (jobs.order_by("-pk").values_list("pk", flat=True).first() or "") if count else "",
         "sample": list(jobs.order_by("-pk").only("id", "type", "status")[:10]) if count else [],
     }

@@ -15,8 +15,9 @@ from django.utils.formats import date_format
 from jobs import database, registry
 from jobs.admin.window import Chosen
 from jobs.dashboard.depth import Count, read_depth
+from jobs.exceptions import BadValue
 from jobs.models import DERIVED_STATES, JobTypeState, Status, Worker
-from jobs.priorities import NAMES
+from jobs.priorities import labels, parse_priority
 from jobs.ulid import ulid_floor
 
 MOST_WORKERS = 100
@@ -145,15 +146,16 @@ class PriorityFilter(JobFilter):
     parameter_name = "priority"
 
     def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, str]]:
-        return [*((str(value), name) for name, value in NAMES.items()), ("other", "other")]
+        return [*((str(number), name) for name, number in labels().items()), ("other", "other")]
 
     def queryset(self, request: HttpRequest, queryset: Any) -> Any:
         value = self.value() or ""
         if value == "other":
-            return queryset.exclude(priority__in=NAMES.values())
-        if value.removeprefix("-").isdecimal() and len(value) < 10:
-            return queryset.filter(priority=int(value))
-        return queryset
+            return queryset.exclude(priority__in=labels().values())
+        try:
+            return queryset.filter(priority=parse_priority(value))
+        except BadValue:
+            return queryset
 
 
 class CreatedFilter(JobFilter):

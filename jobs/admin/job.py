@@ -17,7 +17,7 @@ from jobs.admin.base import ReadOnlyAdmin, bar, live_badge, moment, stream_view
 from jobs.admin.changelist import PREVIEW, JobChangeList
 from jobs.admin.verbs import VERBS, Verb
 from jobs.models import Job, Status
-from jobs.priorities import NORMAL, priority_label
+from jobs.priorities import priority_label
 
 Action = Callable[[Any, HttpRequest, Any], HttpResponse | None]
 
@@ -94,7 +94,7 @@ class JobAdmin(ReadOnlyAdmin):
             job.pk,
             job.type,
             job.pk[-6:],
-            "" if job.priority == NORMAL else format_html(' <span class="sp-chip">{}</span>', _urgency(job)),
+            _urgency_chip(job),
             "" if preview == "{}" else preview + ("…" if len(preview) == PREVIEW else ""),
         )
 
@@ -137,6 +137,7 @@ class JobAdmin(ReadOnlyAdmin):
         return moment(job.created_at)
 
 
-def _urgency(job: Job) -> str:
+def _urgency_chip(job: Job) -> str:
     label = priority_label(job.priority)
-    return f"priority {label}" if label == str(job.priority) else label
+    urgency = f"priority {label}" if label == str(job.priority) else label
+    return "" if label == "normal" else format_html(' <span class="sp-chip">{}</span>', urgency)

@@ -22,7 +22,7 @@ from jobs.admin.verbs import BY_NAME, VERBS
 from jobs.live.job_topics import job_values, topics_of
 from jobs.live.offers import BadTopic
 from jobs.models import Job, Status
-from jobs.priorities import NAMES, priority_label
+from jobs.priorities import labels, priority_label
 
 _SHOWN = 50
 _LONGEST_JSON = 100_000
@@ -49,7 +49,7 @@ def show(admin: Any, request: HttpRequest, job_id: str) -> HttpResponse:
         "result": pretty(job.result) if job.result is not None else "",
         "verbs": _buttons(admin, request, job),
         "priority": priority_label(job.priority),
-        "priorities": NAMES,
+        "priorities": labels(),
         "seen": seen(job),
         "children": _related(Job.objects.filter(parent=job).order_by("pk")),
         "links": links.links_of(job),

@@ -6,11 +6,11 @@ from typing import Any
 
 from django import forms
 from django.core.exceptions import ValidationError
-from django.core.validators import MaxValueValidator, MinValueValidator
 
 from jobs import payloads, registry
-from jobs.exceptions import InvalidPayload
+from jobs.exceptions import BadValue, InvalidPayload
 from jobs.models import Schedule
+from jobs.priorities import labels, parse_priority
 from jobs.timetable.declarations import all_declared
 from jobs.timetable.expressions import BadExpression, Expression
 
@@ -32,14 +32,21 @@ class ScheduleForm(forms.ModelForm):  # type: ignore[type-arg]
             choices = [("", "---------"), *((name, name) for name in sorted(names))]
             self.fields["type"] = forms.ChoiceField(label="Job type", choices=choices)
         if "priority" in self.fields:
-            # PostgreSQL's column has these bounds, SQLite's none.
-            self.fields["priority"].validators += [MinValueValidator(-(2**31)), MaxValueValidator(2**31 - 1)]
+            about = f"{', '.join(labels())} or a whole number (lower runs first); empty: that of the type"
+            self.fields["priority"] = forms.CharField(label="Priority", required=False, help_text=about)
 
     def clean_name(self) -> str:
         name = str(self.cleaned_data["name"])
         if name in all_declared():
             raise ValidationError("The code declares a schedule of this name.", code="in_code")
         return name
+
+    def clean_priority(self) -> int | None:
+        given = self.cleaned_data["priority"]
+        try:
+            return parse_priority(given) if given else None
+        except BadValue as problem:
+            raise ValidationError(str(problem), code=problem.code) from None
 
     def clean_payload(self) -> dict[str, Any]:
         payload = self.cleaned_data["payload"]

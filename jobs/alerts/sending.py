@@ -13,7 +13,6 @@ from jobs.alerts.wording import ABOUT_ALERTS, Kind, shorten_facts
 from jobs.lifecycle.enqueueing import insert, make_terms
 from jobs.lifecycle.writing import Draft
 from jobs.models import AlertKind
-from jobs.priorities import HIGH
 from jobs.ulid import new_ulid
 
 
@@ -51,7 +50,7 @@ def _enqueue(kind: Kind, facts: Mapping[str, Any], now: datetime, *, held_back: 
         "at": now.isoformat(timespec="seconds"),
         "held_back": held_back,
     }
-    insert(make_terms(ABOUT_ALERTS, priority=HIGH), Draft(new_ulid(), payloads.encode_payload(payload)))
+    insert(make_terms(ABOUT_ALERTS, priority="high"), Draft(new_ulid(), payloads.encode_payload(payload)))
 
 
 def _storable(value: Any) -> Any:

@@ -276,6 +276,7 @@ class Proceeded(BaseModel):
 
 class Emptiness(BaseModel):
     empty: bool = Field(description="nothing that this worker could run is pending, due or running anywhere")
+    due: bool = Field(description="the time of such a job has come; it becomes pending at the next tick")
 
 
 class StoredFile(BaseModel):
@@ -293,7 +294,7 @@ class StoredFiles(BaseModel):
 
 
 class Health(BaseModel):
-    status: Literal["ok", "degraded", "down"]
+    status: Literal["ok", "degraded", "failing"]
     reasons: list[str]
     database: bool
     active_workers: int | None

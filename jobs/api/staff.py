@@ -19,8 +19,10 @@ from jobs.api.authentication import STAFF
 from jobs.api.errors import NOT_FOUND, Refusal, refusals
 from jobs.breakers.overview import read_breakers
 from jobs.dashboard.depth import read_depth, read_types
+from jobs.exceptions import BadValue
 from jobs.live.views import may_see
 from jobs.models import Job, JobTypeState, Worker
+from jobs.priorities import parse_priority
 from jobs.ulid import PATTERN, is_ulid
 
 router = Router(tags=["admin"], auth=STAFF)
@@ -34,6 +36,9 @@ Cursor = Annotated[
     Query(pattern=rf"^({PATTERN})?$", description="`next` of the page before; empty: the first page"),
 ]
 TypeFilter = Annotated[str, Query(max_length=100)]
+PriorityFilter = Annotated[
+    str, Query(max_length=30, description="a label (high, normal, low) or a whole number")
+]
 Id = Annotated[str, Path()]
 Row = TypeVar("Row", Job, Worker)
 
@@ -51,6 +56,7 @@ def jobs(
     status: schemas.JobStatus | None = None,
     state: schemas.DerivedState | None = None,
     type: TypeFilter = "",
+    priority: PriorityFilter = "",
     workflow: Cursor = "",
     cursor: Cursor = "",
     limit: Limit = 50,
@@ -59,6 +65,10 @@ def jobs(
     _demand_view(request, "job")
     if "\0" in type:
         raise Refusal(422, "invalid", "type: Text may not contain NUL")
+    try:
+        level = parse_priority(priority) if priority else None
+    except BadValue as problem:
+        raise Refusal(422, "invalid", f"priority: {problem}") from None
     chosen = window.Chosen(
         status=status or "", state=state or "", type=type, workflow=workflow, ceiling=cursor
     )
@@ -67,6 +77,7 @@ def jobs(
     matching = getattr(matching, state)() if state else matching
     for field, value in (("status", status), ("type", type), ("workflow", workflow), ("pk__lt", cursor)):
         matching = matching.filter(**{field: value}) if value else matching
+    matching = matching if level is None else matching.filter(priority=level)
     rows = list(matching.order_by("-pk")[: limit + 1])
     following = rows[limit - 1].pk if len(rows) > limit else None if seen.is_whole else seen.floor
     return schemas.JobPage(jobs=[schemas.JobRow.model_validate(row) for row in rows[:limit]], next=following)

@@ -8,7 +8,7 @@ from typing import Annotated
 from django.http import HttpRequest
 from ninja import Header, Path, Router, Status
 
-from jobs import conf, health, lifecycle, overview, remote, remote_claims, remote_jobs
+from jobs import conf, health, lifecycle, orchestrator, overview, remote, remote_claims, remote_jobs
 from jobs.api import schemas
 from jobs.api.authentication import WORKER, AdminSecret
 from jobs.api.bodies import KIB, json_body
@@ -108,8 +108,10 @@ def claim(
     summary="Is there nothing left to do",
 )
 def show_emptiness(request: WorkerRequest) -> schemas.Emptiness:
-    """For a worker that is to end when everything is done: of the types that it may claim, none has a job left."""
-    return schemas.Emptiness(empty=overview.is_empty(remote.offered(request.auth.job_types)))
+    """For a worker that is to end by itself. `empty`: of the types that it may claim no job is pending, due or
+    running. `due`: the time of one has come, and it becomes pending at the next tick."""
+    types = remote.offered(request.auth.job_types)
+    return schemas.Emptiness(empty=overview.is_empty(types), due=orchestrator.has_due(types))
 
 
 @router.post(

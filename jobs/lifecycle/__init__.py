@@ -11,7 +11,7 @@ from jobs.lifecycle.finishing import complete, complete_many, fail, release
 from jobs.lifecycle.intervening import cancel, change_priority, discard, retry, run_now
 from jobs.lifecycle.leases import ClaimedJob, FailureReport, Lease
 from jobs.lifecycle.recovering import recover_expired, recover_lost
-from jobs.lifecycle.running import ProgressReport, live_leases, renew, report_progress
+from jobs.lifecycle.running import ProgressReport, cancelled_among, live_leases, renew, report_progress
 
 __all__ = [
     "ClaimedJob",
@@ -19,6 +19,7 @@ __all__ = [
     "Lease",
     "ProgressReport",
     "cancel",
+    "cancelled_among",
     "change_priority",
     "claim",
     "complete",

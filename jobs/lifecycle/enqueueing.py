@@ -10,9 +10,10 @@ from django.utils import timezone
 
 from jobs import capacity, conf, database, payloads, registry
 from jobs.backoff import LONGEST
-from jobs.exceptions import EnqueueRefused
+from jobs.exceptions import BadValue, EnqueueRefused
 from jobs.lifecycle.writing import Draft, Terms, write
 from jobs.models import Job, Status
+from jobs.priorities import Priority, is_whole, parse_priority
 from jobs.ulid import new_ulids
 
 
@@ -21,7 +22,7 @@ def enqueue(
     payload: Mapping[str, Any] | None = None,
     /,
     *,
-    priority: int | None = None,
+    priority: Priority | None = None,
     delay: timedelta | float | None = None,
     run_at: datetime | None = None,
     unique_key: str | None = None,
@@ -70,7 +71,7 @@ def enqueue_many(
     payloads_: Iterable[Mapping[str, Any]],
     /,
     *,
-    priority: int | None = None,
+    priority: Priority | None = None,
     delay: timedelta | float | None = None,
     run_at: datetime | None = None,
     unique_key: Callable[[Mapping[str, Any]], str] | None = None,
@@ -108,7 +109,7 @@ def enqueue_many(
 def make_terms(
     type_name: str,
     *,
-    priority: int | None = None,
+    priority: Priority | None = None,
     delay: timedelta | float | None = None,
     run_at: datetime | None = None,
     submitter: str = "",
@@ -126,18 +127,13 @@ def make_terms(
         raise EnqueueRefused(
             f"max_attempts must be a whole number of at least 1, not {attempts!r}.", code="bad_max_attempts"
         )
-    level = kind.priority if priority is None else priority
-    if not is_whole(level):
-        raise EnqueueRefused(
-            f"priority must be a whole number (lower runs first), not {priority!r}.", code="bad_priority"
-        )
+    try:
+        level = parse_priority(kind.priority if priority is None else priority)
+    except BadValue as problem:
+        raise EnqueueRefused(str(problem), code=problem.code) from None
     _check_text("submitter", submitter, 200)
     _check_text("correlation_id", correlation_id or "", 64)
     return Terms(type_name, level, attempts, _in_seconds(delay), run_at, submitter, correlation_id or None)
-
-
-def is_whole(value: Any) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool) and -(2**31) <= value < 2**31
 
 
 def _in_seconds(delay: timedelta | float | None) -> float:

@@ -23,7 +23,8 @@ from jobs.lifecycle.leases import FailureReport, Lease, LockedJob, lock, lock_le
 from jobs.models import Attempt, Event, Job, Kind, Outcome, Status
 from jobs.signals import Transition, announce
 
-NO_LEASE: dict[str, Any] = {"worker": None, "claim_expires_at": None}
+NO_LEASE: dict[str, Any] = {"worker": None, "claimed_at": None, "claim_expires_at": None}
+"""For every end of a lease but completion, which keeps claimed_at."""
 
 
 def complete(lease: Lease, result: Any = None) -> None:
@@ -78,7 +79,7 @@ def _end_completed(reports: Sequence[tuple[Lease, Any]]) -> list[Ended]:
         f"""
         UPDATE jobs_job
         SET status = 'completed', completed_at = {database.now_sql()}, progress_percent = 100, result = lease.result,
-            worker_id = NULL, claim_expires_at = NULL
+            last_error = '', worker_id = NULL, claim_expires_at = NULL
         FROM {source}
         WHERE jobs_job.id = lease.id AND jobs_job.status = 'processing'
           AND jobs_job.lease_token = lease.token AND jobs_job.worker_id = lease.worker

@@ -9,11 +9,11 @@ from django.db import IntegrityError
 from django.db.models.functions import Now
 
 from jobs import database, orchestrator, wakeup
-from jobs.exceptions import TransitionRefused, UniqueKeyTaken
-from jobs.lifecycle.enqueueing import is_whole
+from jobs.exceptions import BadValue, JobCancelled, TransitionRefused, UniqueKeyTaken
 from jobs.lifecycle.finishing import NO_LEASE, close_attempts
 from jobs.lifecycle.leases import FailureReport, LockedJob, lock
 from jobs.models import ACTIVE, Event, Job, Kind, Outcome, Status
+from jobs.priorities import Priority, parse_priority
 from jobs.signals import Transition, announce
 
 
@@ -28,7 +28,9 @@ def cancel(job_ids: Collection[str] | str, *, actor: str = "", reason: str = "")
                 **NO_LEASE, status=Status.CANCELLED, cancelled_at=Now(), cancelled_because="", blocked=False
             )
             running = [row.id for row in rows if row.status == Status.PROCESSING]
-            close_attempts(running, Outcome.CANCELLED, FailureReport("Cancelled", reason or "cancelled"))
+            close_attempts(
+                running, Outcome.CANCELLED, FailureReport(JobCancelled.__name__, reason or "cancelled")
+            )
             Event.record(ids, Kind.CANCELLED, actor=actor, detail=reason)
             _announce(rows, Status.CANCELLED)
             orchestrator.advance([row.id for row in rows if row.has_dependants])
@@ -92,7 +94,7 @@ def discard(job_ids: Collection[str] | str) -> int:
         live = [row.id for row in rows.values() if row.status in ACTIVE]
         if live:
             raise TransitionRefused(
-                f"{len(live)} of these jobs are not finished ({live[0]}); cancel them first.",
+                f"Job {live[0]} is not finished; cancel it first. Not finished in all: {len(live):,}.",
                 code="not_finished",
             )
         orchestrator.cut_loose(rows)
@@ -100,13 +102,13 @@ def discard(job_ids: Collection[str] | str) -> int:
     return len(rows)
 
 
-def change_priority(job_ids: Collection[str] | str, priority: int, *, actor: str = "") -> list[str]:
+def change_priority(job_ids: Collection[str] | str, priority: Priority, *, actor: str = "") -> list[str]:
     """Only jobs that have not started."""
-    if not is_whole(priority):
-        raise TransitionRefused(
-            f"A priority is a whole number (lower runs first), not {priority!r}.", code="bad_priority"
-        )
-    return _amend(job_ids, {"priority": priority}, f"priority {priority}", actor)
+    try:
+        level = parse_priority(priority)
+    except BadValue as problem:
+        raise TransitionRefused(str(problem), code=problem.code) from None
+    return _amend(job_ids, {"priority": level}, f"priority {level}", actor)
 
 
 def run_now(job_ids: Collection[str] | str, *, actor: str = "") -> list[str]:

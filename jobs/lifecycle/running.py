@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from jobs import conf, database, payloads
 from jobs.lifecycle.leases import Lease
-from jobs.models import Job
+from jobs.models import Job, Status
 from jobs.signals import Progressed, announce_progress
 
 
@@ -76,6 +76,15 @@ def renew(worker_id: str, running: Collection[str] | None = None) -> int:
     if running is not None:
         mine = mine.filter(pk__among=frozenset(running))
     return int(mine.update(claim_expires_at=database.now_plus(settings.claim_duration)))
+
+
+def cancelled_among(leases: Collection[Lease]) -> set[Lease]:
+    """Those of these leases that ended because their job was cancelled, and whose job has not started over since."""
+    if not leases:
+        return set()
+    jobs = Job.objects.filter(pk__among=frozenset(lease.job_id for lease in leases), status=Status.CANCELLED)
+    ended = jobs.values_list("id", "lease_token", "processed_by_worker_id")
+    return {Lease(*row) for row in ended} & set(leases)
 
 
 def live_leases(worker_id: str) -> Collection[Lease]:

@@ -5,18 +5,10 @@ from __future__ import annotations
 from jobs import database, registry
 from jobs.metrics import catalogue
 from jobs.metrics.exposition import Metric, Sample
-from jobs.priorities import LOW, NORMAL
+from jobs.priorities import labels
 
 COUNTED = 10_000
 """Of one type and priority (pending) or of one status (the others) no more than this are counted."""
-
-_LEVELS = {
-    "high": f"priority < {NORMAL}",
-    "normal": f"priority >= {NORMAL} AND priority < {LOW}",
-    "low": f"priority >= {LOW}",
-}
-"""Priorities are any numbers, labels should be few."""
-_LEVEL = " ".join(f"WHEN {condition} THEN '{name}'" for name, condition in _LEVELS.items())
 
 _OTHERS = (
     # status, condition and order that make an index the cheapest way
@@ -48,7 +40,17 @@ def read_depth() -> list[tuple[Metric, list[Sample]]]:
     return [(catalogue.DEPTH, jobs), (catalogue.PENDING_AGE, heads)]
 
 
+def _levels() -> dict[str, str]:
+    """The condition of each label: from its number to that of the next one. The first has whatever is below, too."""
+    named = list(labels().items())
+    ends = [f"priority < {number}" for _, number in named[1:]] + ["true"]
+    starts = ["true"] + [f"priority >= {number}" for _, number in named[1:]]
+    return {name: f"{start} AND {end}" for (name, _), start, end in zip(named, starts, ends, strict=True)}
+
+
 def _sql() -> str:
+    levels = _levels()
+    level_of = " ".join(f"WHEN {condition} THEN '{name}'" for name, condition in levels.items())
     age = (
         "EXTRACT(EPOCH FROM statement_timestamp() - {})::float8"
         if database.is_postgres()
@@ -68,12 +70,12 @@ def _sql() -> str:
                (SELECT count(*) FROM (SELECT 1 {pending} AND j.type = kind.type AND {condition}
                                       ORDER BY j.priority, j.run_at, j.id LIMIT {COUNTED}) AS counted), NULL
         FROM kind WHERE kind.type IS NOT NULL"""
-        for level, condition in _LEVELS.items()
+        for level, condition in levels.items()
     ]
     others = [
         f"""
         SELECT type, '{status}', level, count(*), NULL
-        FROM (SELECT type, CASE {_LEVEL} END AS level FROM jobs_job WHERE {condition}
+        FROM (SELECT type, CASE {level_of} END AS level FROM jobs_job WHERE {condition}
               ORDER BY {order} LIMIT {COUNTED}) AS counted GROUP BY type, level"""
         for status, condition, order in _OTHERS
     ]

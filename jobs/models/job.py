@@ -61,6 +61,13 @@ class JobQuerySet(models.QuerySet["Job"]):
     def failed(self) -> JobQuerySet:
         return self.filter(status=Status.FAILED)
 
+    def with_stale_marks(self) -> JobQuerySet:
+        """What no transition leaves behind: the claim of a lease that is over, or the error of a completed job. Their
+        history is in the attempts."""
+        claim = Q(claimed_at__isnull=False) & ~Q(status__in=(Status.PROCESSING, Status.COMPLETED))
+        error = Q(status=Status.COMPLETED) & ~Q(last_error="")
+        return self.filter(claim | error)
+
     def in_claim_order(self) -> JobQuerySet:
         return self.order_by("priority", "run_at", "id")
 

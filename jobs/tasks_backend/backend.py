@@ -12,7 +12,7 @@ from django.apps import apps
 from django.core import checks
 from django.utils import timezone
 
-from jobs.priorities import NORMAL
+from jobs.priorities import labels
 from jobs.tasks_backend import endings, queues
 from jobs.tasks_backend.declaring import SprocketTask
 from jobs.tasks_backend.framework import (
@@ -134,4 +134,4 @@ def is_count(value: Any) -> bool:
 
 def as_job_priority(priority: int) -> int:
     """-100 … 100 with the most urgent last, as the queue counts: lower first. A task's 0 is a job's normal."""
-    return NORMAL - priority
+    return labels()["normal"] - priority

@@ -74,7 +74,7 @@ def _errors(job: Job, runs: Sequence[Attempt]) -> list[TaskError]:
         if run.outcome in (Outcome.FAILED, Outcome.LOST)
     ]
     if job.status == Status.CANCELLED:
-        stopped = f"{exceptions.__name__}.{exceptions.JobStopped.__name__}"
+        stopped = f"{exceptions.__name__}.{exceptions.JobCancelled.__name__}"
         errors.append(TaskError(exception_class_path=stopped, traceback="The task was cancelled."))
     return errors
 

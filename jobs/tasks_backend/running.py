@@ -27,7 +27,7 @@ from jobs.tasks_backend.framework import (
 )
 from jobs.tasks_backend.orders import Order
 from jobs.tasks_backend.results import as_result, find_job, name_of, path_of
-from jobs.worker.context import DRAINING, JobContext
+from jobs.worker.context import JobContext
 from jobs.worker.handling import ReportedFailure, run_coroutine
 
 DATABASE_PAUSE = timedelta(seconds=5)
@@ -53,17 +53,12 @@ def run(job: JobContext) -> Any:
             FailureReport.of(error, permanent=done or isinstance(error, PermanentFailure)),
             type=name_of(type(error)),
         )
-        if not _is_over(job) and (report.permanent or job.attempt >= job.max_attempts):
+        if not job.must_stop and (report.permanent or job.attempt >= job.max_attempts):
             _finish_badly(result, clock, report)
         raise ReportedFailure(report) from error
-    if not _is_over(job):
+    if not job.must_stop:
         _finish(result, clock, TaskResultStatus.SUCCESSFUL, _return_value=value)
     return value
-
-
-def _is_over(job: JobContext) -> bool:
-    """Cancelled or lost in the meantime: what this run has to say counts no more."""
-    return job.should_stop and job.stop_reason != DRAINING
 
 
 class _Clock:

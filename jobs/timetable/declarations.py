@@ -10,7 +10,7 @@ from django.conf import settings
 
 from jobs import payloads
 from jobs.exceptions import BadValue
-from jobs.lifecycle.enqueueing import is_whole
+from jobs.priorities import Priority, parse_priority
 from jobs.timetable.expressions import BadExpression, Expression
 from jobs.timetable.policy import CatchUp
 
@@ -39,7 +39,7 @@ def periodic(
     tz: str | None = None,
     name: str | None = None,
     catch_up: str = CatchUp.ONCE,
-    priority: int | None = None,
+    priority: Priority | None = None,
     **arguments: Any,
 ) -> None:
     """A job of this type at every tick of the expression, in a time zone (without one, the site's own).
@@ -57,18 +57,19 @@ def periodic(
         raise BadValue(
             f"{title}: catch_up is one of {', '.join(CatchUp)}, not {catch_up!r}.", code="bad_catch_up"
         )
-    if priority is not None and not is_whole(priority):
-        raise BadValue(
-            f"{title}: priority must be a whole number (lower runs first), not {priority!r}.",
-            code="bad_priority",
-        )
+    level = None
+    if priority is not None:
+        try:
+            level = parse_priority(priority)
+        except BadValue as problem:
+            raise BadValue(f"{title}: {problem}", code=problem.code) from None
     zone = settings.TIME_ZONE if tz is None else tz
     try:
         Expression(cron, zone)
     except BadExpression as problem:
         raise BadExpression(f"The schedule {title}: {problem}", code=problem.code) from None
     body = payloads.encode_payload(payloads.merge(payload, arguments))
-    new = Declared(title, type_name, body, cron, zone, CatchUp(catch_up), priority)
+    new = Declared(title, type_name, body, cron, zone, CatchUp(catch_up), level)
     if _declared.get(title, new) != new:
         raise BadValue(
             f"A schedule named {title!r} is declared already; give this one another name=….",

@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING, Protocol
 from django.db import Error as DatabaseError
 
 from jobs import conf, database
-from jobs.priorities import NORMAL
 
 if TYPE_CHECKING:
     from jobs.wakeup.streams import StreamEar
@@ -51,7 +50,7 @@ def demand() -> None:
         redis_link.demand()
 
 
-def on_commit(priority: int = NORMAL) -> None:
+def on_commit(priority: int | None = None) -> None:
     """Wake workers when the current transaction commits; never when it rolls back. The priority is the most urgent
     one of what can be claimed then, if the caller knows it."""
     database.on_commit(partial(send, priority))
@@ -78,7 +77,7 @@ def _may_send(pause: float, lane: str = "") -> bool:
         return True
 
 
-def send(priority: int = NORMAL) -> None:
+def send(priority: int | None = None) -> None:
     try:
         mode = conf.current().queue_mode
         if mode == "database":

@@ -17,7 +17,7 @@ import time
 from collections.abc import Callable, Collection
 from typing import TYPE_CHECKING, Any
 
-from jobs.priorities import LOW, NORMAL
+from jobs.priorities import labels
 from jobs.wakeup.redis_link import BLOCK, key, link
 from jobs.wakeup.redis_listener import Listener
 
@@ -40,10 +40,12 @@ LIVE = "live"
 """The channel of live pages: a job that can be claimed is news to them, too."""
 
 
-def lane_of(priority: int) -> str:
-    if priority < NORMAL:
-        return "high"
-    return "normal" if priority < LOW else "low"
+def lane_of(priority: int | None) -> str:
+    """None: the caller does not know how urgent it is."""
+    number = labels()
+    if priority is None or number["normal"] <= priority < number["low"]:
+        return "normal"
+    return "high" if priority < number["normal"] else "low"
 
 
 def publish(lane: str) -> bool:

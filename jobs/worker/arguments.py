@@ -20,7 +20,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     until = parser.add_mutually_exclusive_group()
     until.add_argument("--once", action="store_true", help="run one job, if there is one, and exit")
-    until.add_argument("--drain", action="store_true", help="exit when there is nothing left to claim")
+    until.add_argument(
+        "--drain", action="store_true", help="exit when nothing that is pending or due can be claimed"
+    )
     until.add_argument(
         "--until-empty",
         action="store_true",

@@ -175,7 +175,9 @@ class AtDatabase:
     def _check_leases(self, hands: Hands) -> None:
         """Cancelled, recovered or hung for too long: the database no longer knows the lease, so the job stops."""
         asked_at = time.monotonic()
-        hands.keep_only(set(lifecycle.live_leases(self.worker.pk)), as_of=asked_at)
+        alive = set(lifecycle.live_leases(self.worker.pk))
+        gone = set(hands.leases()) - alive
+        hands.keep_only(alive, cancelled=lifecycle.cancelled_among(gone), as_of=asked_at)
 
     # -- its jobs ----------------------------------------------------------------------------------------------------
 
@@ -202,6 +204,12 @@ class AtDatabase:
 
     def is_empty(self) -> bool:
         return overview.is_empty(self.worker.job_types)
+
+    def has_due(self) -> bool:
+        due = orchestrator.has_due(self.worker.job_types)
+        if due:
+            orchestrator.promote_due()
+        return due
 
     def site_of(self, context: JobContext) -> None:
         return None

@@ -83,7 +83,7 @@ def _run(orders_fd: int, reports_fd: int) -> None:
     from jobs.lifecycle.running import ProgressReport
     from jobs.logs import log_context
     from jobs.worker.context import JobContext
-    from jobs.worker.handling import run_handler
+    from jobs.worker.handling import interrupt_thread, run_handler
     from jobs.worker.isolation import job_from_json, outcome_to_json, send
 
     database.never_pool()
@@ -106,9 +106,16 @@ def _run(orders_fd: int, reports_fd: int) -> None:
 
         context.site = Site.from_json(context, message["site"])
 
+    handler = threading.get_ident()
+
     def obey() -> None:
         for line in orders:
-            context.stop(json.loads(line)["stop"])
+            message = json.loads(line)
+            if "interrupt" in message:
+                context.interrupt(message["interrupt"])
+                interrupt_thread(handler, message["interrupt"])
+            else:
+                context.stop(message["stop"])
         _kill_group()  # the worker is gone: nobody waits for this job any more
 
     threading.Thread(target=obey, daemon=True).start()

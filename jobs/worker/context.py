@@ -8,18 +8,26 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 from jobs import payloads
-from jobs.exceptions import JobStopped, PermanentFailure
+from jobs.exceptions import JobCancelled, JobStopped, JobTimeout, PermanentFailure
 from jobs.lifecycle.leases import ClaimedJob, Lease
 from jobs.lifecycle.running import ProgressReport
 
 if TYPE_CHECKING:
     from jobs.models import Job
+    from jobs.priorities import Priority
     from jobs.worker.site import Site
     from jobs.workflows import After
 
 DRAINING = "draining"
-CANCELLED = "cancelled or lost"
+CANCELLED = "cancelled"
 TIMEOUT = "timeout"
+LOST = "lease lost"
+_URGENCY = {"": 0, DRAINING: 1, CANCELLED: 2, TIMEOUT: 3, LOST: 3}
+
+
+def stop_error(reason: str) -> type[JobStopped]:
+    """What is raised in a handler that is stopped for this reason."""
+    return {CANCELLED: JobCancelled, TIMEOUT: JobTimeout}.get(reason, JobStopped)
 
 
 class JobContext:
@@ -33,6 +41,8 @@ class JobContext:
         self._report = report
         self._last_report: ProgressReport | None = None
         self._stop_reason = ""
+        self.interrupted = False
+        """The handler has no time left to end by itself."""
         self._when_stopped: Callable[[], object] | None = None
 
     @property
@@ -71,23 +81,28 @@ class JobContext:
     def progress(self, percent: float, *, step: str = "") -> None:
         """Say how far the work is (0 to 100). Cheap: the worker writes the latest value a few times a second.
 
-        It also proves that the handler is alive, which keeps the lease. Raises JobStopped once the lease is gone.
+        It also proves that the handler is alive, which keeps the lease. Raises JobStopped once the lease is gone. After
+        a cancel it does nothing while the handler may clean up, and raises JobCancelled when that time is over.
         """
         if not 0 <= percent <= 100:
             raise ValueError(f"progress is between 0 and 100, not {percent}")
-        self.raise_if_stopped_now()
+        if self.interrupted:
+            self.raise_if_stopped_now()
+        if self.must_stop:
+            return
         self._last_report = ProgressReport(self.lease, float(percent), payloads.storable(step))
         self._report(self._last_report)
 
     def still_alive(self, *, step: str = "") -> None:
-        """Keep the lease during something that takes long, and be stopped there as by progress()."""
+        """Keep the lease during something that takes long. Raises as raise_if_stopped_now() does."""
+        self.raise_if_stopped_now()
         last = self._last_report
         self.progress(last.percent if last else 0.0, step=(last.step if last else "") or step)
 
     def raise_if_stopped_now(self) -> None:
         """As raise_if_stopped, but a draining job may go on."""
-        if self._stop_reason and self._stop_reason != DRAINING:
-            raise JobStopped(self._stop_reason)
+        if self.must_stop:
+            self.raise_if_stopped()
 
     @property
     def should_stop(self) -> bool:
@@ -96,28 +111,45 @@ class JobContext:
 
     @property
     def stop_reason(self) -> str:
-        """ "draining" leaves time to finish within the drain timeout; any other reason means: now."""
+        """Empty, or why the handler should end.
+
+        "draining": it may finish within the drain timeout. "cancelled": it has CANCEL_GRACE to clean up. "timeout",
+        "lease lost": it is being interrupted.
+        """
         return self._stop_reason
 
+    @property
+    def must_stop(self) -> bool:
+        """should_stop for any reason but a drain: what the handler still achieves will not count."""
+        return self._stop_reason not in ("", DRAINING)
+
     def raise_if_stopped(self) -> None:
-        """End the handler here if it should stop. A draining job goes back to the queue and loses no attempt."""
+        """End the handler here if it should stop. A draining job goes back to the queue and loses no attempt.
+
+        Raises JobCancelled, JobTimeout or, for any other reason, JobStopped.
+        """
         if self._stop_reason:
-            raise JobStopped(self._stop_reason)
+            raise stop_error(self._stop_reason)(self._stop_reason)
 
     def stop(self, reason: str) -> None:
-        """Called by the worker. A drain may turn into something more urgent, never the reverse."""
-        if not self._stop_reason or self._stop_reason == DRAINING:
+        """Called by the worker: ask the handler to end. Only a more urgent reason replaces the one there is."""
+        if _URGENCY[reason] > _URGENCY[self._stop_reason]:
             self._stop_reason = reason
-            self._wake()
+
+    def interrupt(self, reason: str) -> None:
+        """Called by the worker: the handler must end now."""
+        self.stop(reason)
+        self.interrupted = True
+        self._wake()
 
     def when_stopped(self, callback: Callable[[], object] | None) -> None:
-        """Called by the worker, for a handler that must be woken to notice that it has to stop now."""
+        """Called by the worker, for a handler that must be woken to notice that it is interrupted."""
         self._when_stopped = callback
         self._wake()
 
     def _wake(self) -> None:
         callback = self._when_stopped
-        if callback is not None and self._stop_reason and self._stop_reason != DRAINING:
+        if callback is not None and self.interrupted:
             with suppress(RuntimeError):  # the handler's event loop has ended in this instant
                 callback()
 
@@ -129,7 +161,7 @@ class JobContext:
         *,
         key: str | None = None,
         after: After = (),
-        priority: int | None = None,
+        priority: Priority | None = None,
         delay: timedelta | float | None = None,
         unique_key: str | None = None,
         max_attempts: int | None = None,

@@ -2,27 +2,25 @@
 
 from __future__ import annotations
 
-import ctypes
 import logging
 import os
 import queue
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from django.db import connections
 
-from jobs import registry, tracing
-from jobs.exceptions import JobTimeout
+from jobs import conf, registry, tracing
 from jobs.lifecycle.leases import ClaimedJob, FailureReport, Lease
 from jobs.lifecycle.running import ProgressReport
 from jobs.logs import log_context
 from jobs.worker import isolation
-from jobs.worker.context import CANCELLED, DRAINING, TIMEOUT, JobContext
-from jobs.worker.handling import Outcome, run_handler
+from jobs.worker.context import CANCELLED, DRAINING, LOST, TIMEOUT, JobContext
+from jobs.worker.handling import Outcome, interrupt_thread, run_handler
 
 if TYPE_CHECKING:
     from jobs.worker.site import Site
@@ -42,6 +40,8 @@ class Run:
     deadline: float | None
     trusted_until: float
     """By this worker's own stopwatch: the lease certainly lives until then, even if the queue cannot be asked."""
+    grace_ends: float | None = None
+    """It was cancelled and may clean up until then."""
     thread: int | None = None
     settled: bool = False
     """Its outcome is with the reporter; nobody else decides about it."""
@@ -167,7 +167,7 @@ class Executor:
 
     def _execute(self, run: Run) -> None:
         claimed = run.claimed
-        if run.context.stop_reason and run.context.stop_reason != DRAINING:
+        if run.context.must_stop:
             self._finish(run, None)
             return
         with log_context(**self._log_fields(run)), tracing.running(claimed) as span:
@@ -210,10 +210,18 @@ class Executor:
             if run.settled or run.abandoned:
                 return
             run.settled = True
-            if outcome is None:
+            if outcome is None or run.grace_ends is not None:
                 self._given_up.add(run.claimed.lease)
             else:
                 self._hand_over(run, outcome)
+        if outcome is not None and outcome.failure and run.grace_ends is not None:
+            log.warning(
+                "job %s raised %s after it was cancelled: %s",
+                run.claimed.lease.job_id,
+                outcome.failure.type,
+                outcome.failure.message,
+                extra={"code": "failed_after_cancel"},
+            )
         self._runs.pop(run.claimed.lease, None)
         self._on_free_slot()
 
@@ -223,25 +231,33 @@ class Executor:
         for run in list(self._runs.values()):
             run.context.stop(DRAINING)
 
-    def keep_only(self, alive: set[Lease], *, as_of: float) -> None:
-        """Stop the jobs whose lease is gone. `as_of`: the stopwatch before the queue was asked."""
+    def keep_only(self, alive: set[Lease], *, cancelled: Collection[Lease] = (), as_of: float) -> None:
+        """Stop the jobs whose lease is gone: those that were cancelled after their grace, the others now, since another
+        worker may start them. `as_of`: the stopwatch before the queue was asked."""
         self._given_up &= alive
         for lease, run in list(self._runs.items()):
             if lease in alive:
                 continue
             if run.started_at > as_of:
                 continue  # its claim may have been committed after the question was answered
-            self._stop(run, CANCELLED)
+            if lease in cancelled:
+                self._ask_to_stop(run)
+            else:
+                self._stop(run, LOST)
 
     def leases_renewed(self, *, as_of: float) -> None:
         for run in list(self._runs.values()):
             run.trusted_until = max(run.trusted_until, as_of + self.lease_seconds)
 
     def enforce_deadlines(self) -> None:
-        """Stop what has used up its timeout, and what may have lost its lease while the queue was out of reach."""
+        """Stop what has used up its grace after a cancel or its timeout, and what may have lost its lease while the
+        queue was out of reach."""
         now = time.monotonic()
         for run in list(self._runs.values()):
-            if run.deadline is not None and now > run.deadline:
+            if run.grace_ends is not None:
+                if now > run.grace_ends:
+                    self._stop(run, CANCELLED)
+            elif run.deadline is not None and now > run.deadline:
                 self._stop(run, TIMEOUT)
             elif now > run.trusted_until:
                 log.error(
@@ -249,7 +265,7 @@ class Executor:
                     run.claimed.lease.job_id,
                     extra={"code": "lease_not_renewed"},
                 )
-                self._stop(run, CANCELLED)
+                self._stop(run, LOST)
 
     def stop_all(self) -> list[Lease]:
         """Stop every job now; its slot is free for others. Returns the leases of those that had not ended."""
@@ -257,7 +273,7 @@ class Executor:
         for lease, run in list(self._runs.items()):
             if not run.settled:
                 stopped.append(lease)
-            self._stop(run, CANCELLED)
+            self._stop(run, LOST)
         return stopped
 
     def settle(self, seconds: float) -> bool:
@@ -271,7 +287,7 @@ class Executor:
         """At the end of a drain: what still runs is given up. Returns the leases to release."""
         leftovers = []
         for lease, run in list(self._runs.items()):
-            run.context.stop(CANCELLED)
+            run.context.interrupt(LOST)
             with run.lock:
                 if not run.settled:
                     run.abandoned = True
@@ -280,8 +296,22 @@ class Executor:
         self._runs.clear()
         return leftovers
 
+    def _ask_to_stop(self, run: Run) -> None:
+        """The job was cancelled: its handler sees should_stop and has CANCEL_GRACE to end by itself."""
+        if run.grace_ends is None:
+            grace = conf.current().cancel_grace.total_seconds()
+            run.grace_ends = time.monotonic() + grace
+            run.context.stop(CANCELLED)
+            log.info(
+                "job %s (%s) was cancelled; it may clean up for %g s",
+                run.claimed.lease.job_id,
+                run.claimed.type,
+                grace,
+                extra={"code": "job_cancelled"},
+            )
+
     def _stop(self, run: Run, reason: str) -> None:
-        run.context.stop(reason)
+        run.context.interrupt(reason)
         if run.isolated:
             return  # its child is killed by the thread that watches it
         log.warning(
@@ -304,9 +334,7 @@ class Executor:
             if run.thread is not None:
                 run.thread_lost = True
                 self._count(threads=-1)
-                ctypes.pythonapi.PyThreadState_SetAsyncExc(
-                    ctypes.c_ulong(run.thread), ctypes.py_object(JobTimeout)
-                )
+                interrupt_thread(run.thread, reason)
         if reason == TIMEOUT:
             self._hand_over(run, Outcome(run.claimed.lease, failure=timeout_failure(run.claimed.type)))
         self._runs.pop(run.claimed.lease, None)

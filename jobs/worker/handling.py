@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import ctypes
 import inspect
 from collections.abc import Coroutine, Mapping
 from dataclasses import dataclass
@@ -15,7 +16,6 @@ from jobs.breakers.guard import running_job
 from jobs.exceptions import (
     InvalidPayload,
     JobStopped,
-    JobTimeout,
     LeaseLost,
     PermanentFailure,
     RetryLater,
@@ -24,7 +24,7 @@ from jobs.exceptions import (
 from jobs.lifecycle.leases import FailureReport, Lease
 from jobs.registry import JobType
 from jobs.remote_work import DoneAtSite
-from jobs.worker.context import DRAINING, TIMEOUT, JobContext
+from jobs.worker.context import DRAINING, TIMEOUT, JobContext, stop_error
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +103,7 @@ def _is_done(kind: JobType, context: JobContext) -> bool:
 
 def run_coroutine(coroutine: Coroutine[Any, Any, Any], context: JobContext) -> Any:
     """Run a coroutine of a handler. What it calls through sync_to_async, the ORM above all, runs in this thread, so it
-    has this job's own connection; a stop cancels it where it awaits."""
+    has this job's own connection; an interrupt cancels it where it awaits."""
 
     async def main() -> Any:
         loop, task = asyncio.get_running_loop(), asyncio.current_task()
@@ -114,9 +114,13 @@ def run_coroutine(coroutine: Coroutine[Any, Any, Any], context: JobContext) -> A
     try:
         return async_to_sync(main)()
     except asyncio.CancelledError:
-        if context.stop_reason in ("", DRAINING):
+        if not context.interrupted:
             raise  # by the handler itself
-        stop = JobTimeout if context.stop_reason == TIMEOUT else JobStopped
-        raise stop(context.stop_reason) from None
+        raise stop_error(context.stop_reason)(context.stop_reason) from None
     finally:
         context.when_stopped(None)
+
+
+def interrupt_thread(thread: int, reason: str) -> None:
+    """Raise what this reason means in the thread of a handler, as soon as that runs Python code."""
+    ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(thread), ctypes.py_object(stop_error(reason)))

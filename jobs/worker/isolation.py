@@ -20,13 +20,15 @@ from typing import IO, Any
 
 from jobs import logs, tracing
 from jobs.lifecycle.leases import ClaimedJob, FailureReport, Lease
-from jobs.worker.context import DRAINING, TIMEOUT, JobContext
+from jobs.worker.context import CANCELLED, DRAINING, TIMEOUT, JobContext
 from jobs.worker.handling import Outcome
 
 log = logging.getLogger("jobs.worker")
 
 _children: set[subprocess.Popen[bytes]] = set()
 _POLL = 0.05
+_LAST_SECONDS = 1.0
+"""How long a cancelled handler whose grace is over, and in which JobCancelled was raised, may take to end."""
 
 
 # -- the parent ------------------------------------------------------------------------------------------------------
@@ -70,20 +72,21 @@ def _watch(
 
     reader = threading.Thread(target=read_reports, daemon=True)
     reader.start()
-    with contextlib.suppress(OSError):
-        send(orders, job_to_json(context))
-    told_to_drain = False
-    while not found and child.poll() is None:
+    _tell(orders, job_to_json(context))
+    told, kill_at = "", float("inf")
+    while not found and child.poll() is None and time.monotonic() < kill_at:
         reader.join(_POLL)
         if not reader.is_alive():
             time.sleep(0.01)  # the pipe is closed, so the child is about to end; or it hangs all the same
         reason = context.stop_reason
-        if reason == DRAINING and not told_to_drain:
-            told_to_drain = True
-            with contextlib.suppress(OSError):
-                send(orders, {"stop": reason})
-        elif reason and reason != DRAINING:
+        if context.interrupted and reason != CANCELLED:
             break
+        if context.interrupted and kill_at == float("inf"):
+            kill_at = time.monotonic() + _LAST_SECONDS
+            _tell(orders, {"interrupt": reason})
+        elif reason in (DRAINING, CANCELLED) and reason != told:
+            told = reason
+            _tell(orders, {"stop": reason})
     _kill(child)  # also what the handler has left behind, which may hold the pipe open
     child.wait()
     reader.join(1)
@@ -91,9 +94,14 @@ def _watch(
         from jobs.worker.executor import timeout_failure
 
         return Outcome(context.lease, failure=timeout_failure(context.type))
-    if context.stop_reason and context.stop_reason != DRAINING:
+    if context.must_stop:
         return None
     return found[0] if found else Outcome(context.lease, failure=_death_of(child))
+
+
+def _tell(orders: IO[str], message: dict[str, Any]) -> None:
+    with contextlib.suppress(OSError):  # the child is dead, which the caller is about to see
+        send(orders, message)
 
 
 def _death_of(child: subprocess.Popen[bytes]) -> FailureReport:

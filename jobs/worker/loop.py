@@ -143,6 +143,7 @@ class WorkerLoop:
         patience = Backoff(0.1, 5.0)
         while not self._stop_requested:
             self._bell.clear()
+            was_idle = self._is_idle()
             try:
                 self._give_back_unheard()
                 claimed = self._claim()
@@ -173,7 +174,7 @@ class WorkerLoop:
                 if self.options.once:
                     break
                 self._after_claim()
-            elif self._is_done():
+            elif was_idle and self._is_done():
                 break
             else:
                 self._wait_for_work()
@@ -256,11 +257,14 @@ class WorkerLoop:
             self._disabled = True
         self._bell.wait(1.0)
 
+    def _is_idle(self) -> bool:
+        """Nothing runs here, and the end of whatever ran is written, with what follows from it."""
+        return not self._executor.running and self._reporter.is_clear
+
     def _is_done(self) -> bool:
-        if self._executor.running or not self._reporter.is_clear:
-            return False
+        """Asked after a claim that an idle worker made and that gave it nothing."""
         if self.options.once or self.options.drain:
-            return True
+            return not self._transport.has_due()
         return self.options.until_empty and self._transport.is_empty()
 
     # -- orders --------------------------------------------------------------------------------------------------

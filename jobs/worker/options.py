@@ -18,7 +18,7 @@ class Options:
     once: bool = False
     """Run one job (or find none) and exit."""
     drain: bool = False
-    """Exit when nothing can be claimed any more."""
+    """Exit when nothing that is pending or due can be claimed."""
     until_empty: bool = False
     """Exit when nothing is pending, due or running anywhere."""
     supervised: bool = False

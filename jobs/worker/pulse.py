@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 
 from jobs.exceptions import UnknownWorker, WorkerDismissed
 from jobs.lifecycle.leases import Lease
@@ -85,8 +85,8 @@ class Pulse:
         self._executor.lease_seconds = self._transport.lease_seconds
         self._executor.leases_renewed(as_of=as_of)
 
-    def keep_only(self, alive: set[Lease], *, as_of: float) -> None:
-        self._executor.keep_only(alive, as_of=as_of)
+    def keep_only(self, alive: set[Lease], *, cancelled: Collection[Lease], as_of: float) -> None:
+        self._executor.keep_only(alive, cancelled=cancelled, as_of=as_of)
 
     def stop_all(self) -> list[Lease]:
         return self._executor.stop_all()

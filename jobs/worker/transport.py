@@ -24,8 +24,9 @@ class Hands(Protocol):
     def renewed(self, *, as_of: float) -> None:
         """The leases of all that runs last as long as they can, from this moment of the worker's stopwatch."""
 
-    def keep_only(self, alive: set[Lease], *, as_of: float) -> None:
-        """Whatever else runs has lost its lease. `as_of`: the stopwatch before it was asked for."""
+    def keep_only(self, alive: set[Lease], *, cancelled: Collection[Lease], as_of: float) -> None:
+        """Whatever else runs has lost its lease, `cancelled` because its job was cancelled. `as_of`: the stopwatch
+        before it was asked for."""
 
     def stop_all(self) -> list[Lease]:
         """Stop every job now. Returns the leases of those that had not ended."""
@@ -122,6 +123,9 @@ class Transport(Protocol):
 
     def is_empty(self) -> bool:
         """Nothing that this worker could run is pending, due or running anywhere."""
+
+    def has_due(self) -> bool:
+        """The time of a job that this worker could run has come, and it can be claimed in a moment."""
 
     def site_of(self, context: JobContext) -> Site | None:
         """What a handler has in place of the database; None: it has the database."""

@@ -94,6 +94,64 @@ def obey(job: JobContext, log: str, *, give_back: bool = False) -> str:
     return "finished in order"
 
 
+@job_type("work.clean_up")
+def clean_up(job: JobContext, log: str, gate: str) -> str:
+    """Run until told to stop; then clean up, which takes until the file `gate` exists."""
+    note(log, job, "started")
+    while not job.should_stop:
+        job.progress(10)
+        time.sleep(0.01)
+    note(log, job, "asked", reason=job.stop_reason)
+    wait_for_file(gate)
+    job.progress(90)
+    note(log, job, "cleaned")
+    return "cleaned up"
+
+
+@job_type("work.async_clean_up")
+async def async_clean_up(job: JobContext, log: str, gate: str) -> str:
+    note(log, job, "started")
+    while not job.should_stop:
+        await asyncio.sleep(0.01)
+    note(log, job, "asked", reason=job.stop_reason)
+    while not Path(gate).exists():
+        await asyncio.sleep(0.01)
+    note(log, job, "cleaned")
+    return "cleaned up"
+
+
+@job_type("work.isolated_clean_up", isolate=True)
+def isolated_clean_up(job: JobContext, log: str, gate: str) -> str:
+    return clean_up(job, log, gate)
+
+
+@job_type("work.deaf")
+def deaf(job: JobContext, log: str) -> None:
+    """Never asks whether it should stop, and never ends by itself."""
+    note(log, job, "started")
+    try:
+        while True:
+            time.sleep(0.01)
+    except BaseException as error:
+        note(log, job, "interrupted", by=type(error).__name__)
+        raise
+
+
+@job_type("work.async_deaf")
+async def async_deaf(job: JobContext, log: str) -> None:
+    note(log, job, "started")
+    try:
+        await asyncio.sleep(600)
+    except BaseException as error:
+        note(log, job, "interrupted", by=type(error).__name__)
+        raise
+
+
+@job_type("work.isolated_deaf", isolate=True)
+def isolated_deaf(job: JobContext, log: str) -> None:
+    deaf(job, log)
+
+
 @job_type("work.fail")
 def fail(job: JobContext, log: str) -> None:
     note(log, job)

@@ -4,6 +4,7 @@ import asyncio
 import os
 import signal
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -115,6 +116,15 @@ async def wait_for_ever(context: Any, log: str) -> None:
         await asyncio.sleep(600)
     finally:
         note(log, context.job, "stopped")
+
+
+@task(takes_context=True)
+def clean_up(context: Any, log: str) -> str:
+    note(log, context.job, "started")
+    while not context.job.should_stop:
+        time.sleep(0.01)
+    note(log, context.job, "cleaned", reason=context.job.stop_reason)
+    return "cleaned up"
 
 
 @task

@@ -47,18 +47,28 @@ def test_jobs_that_nobody_runs_are_said_but_no_reason_to_send_visitors_elsewhere
     assert "3" in reason
 
 
+@pytest.mark.parametrize(("jobs", "told"), [(1, "1 job "), (2, "2 jobs "), (5, "5 or more jobs ")])
+def test_one_job_is_one_and_a_bounded_count_says_so(
+    address: str, monkeypatch: pytest.MonkeyPatch, jobs: int, told: str
+) -> None:
+    monkeypatch.setattr("jobs.health.COUNTED", 5)
+    enqueue_many("tests.noop", [{}] * jobs)
+    (reason,) = Client().get(address).json()["reasons"]
+    assert told in reason
+
+
 def test_an_empty_queue_without_workers_is_fine(address: str) -> None:
     assert Client().get(address).json()["status"] == "ok"
 
 
-def test_without_its_database_the_queue_is_down(address: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_its_database_the_queue_is_failing(address: str, monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(*args: Any) -> None:
         raise OperationalError("connection refused at 10.0.0.7")
 
     with monkeypatch.context() as away:
         away.setattr("jobs.database.fetch", fail)
         answer = Client().get(address)
-    assert (answer.status_code, answer.json()["status"], answer.json()["database"]) == (503, "down", False)
+    assert (answer.status_code, answer.json()["status"], answer.json()["database"]) == (503, "failing", False)
     assert "10.0.0.7" not in answer.content.decode()
 
 

@@ -35,7 +35,7 @@ def newest() -> Iterator[str]:
 def test_a_site_that_is_ahead_of_its_database_gets_no_visitors(newest: str) -> None:
     assert schema.missing() == [f"jobs.{newest}"]
     answer = Client().get("/health")
-    assert (answer.status_code, answer.json()["status"]) == (503, "down")
+    assert (answer.status_code, answer.json()["status"]) == (503, "failing")
     (reason,) = answer.json()["reasons"]
     assert "migrate" in reason
     call_command("migrate", "jobs", fake=True, verbosity=0)

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from jobs import JobStopped
+from jobs import JobCancelled
 from jobs.worker.context import CANCELLED
 from jobs.worker.source_cache import SourceDamaged, WorkerDiskFull
 from tests.support import ROOT
@@ -184,6 +184,6 @@ def test_a_job_that_is_stopped_leaves_the_fetch_to_the_next(server: StandIn, tmp
     wait_until(part.exists)
     job.context.stop(CANCELLED)
     thread.join(timeout=60)
-    assert [type(problem) for problem in problems] == [JobStopped]
+    assert [type(problem) for problem in problems] == [JobCancelled]
     server.pause = 0
     assert server.site(tmp_path).site.source().read_bytes() == CONTENT

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from jobs import enqueue, fleet, worker_keys
+from jobs import cancel, enqueue, fleet, worker_keys
 from jobs.models import Job, Worker
 from tests.jobapp.notes import read_notes
 from tests.support.processes import ManageProcess, has_logged, wait_until
@@ -95,3 +95,22 @@ def test_a_worker_that_is_asked_to_drain_ends_by_itself(
     gate.touch()
     assert worker.wait(timeout=120) == 0
     assert status_of(job) == "completed"
+
+
+@pytest.mark.parametrize(("grace", "type_name"), [("1h", "remote.clean_up"), ("300ms", "remote.deaf")])
+def test_a_cancelled_job_may_clean_up_and_is_interrupted_when_its_grace_is_over(
+    remote_site: RemoteSite, log: str, gate: Path, grace: str, type_name: str
+) -> None:
+    job = enqueue(type_name, {"log": log} | ({"gate": str(gate)} if type_name == "remote.clean_up" else {}))
+    remote_site.serve()
+    worker = remote_site.work(key=remote_site.key(), env={"JOBS_CANCEL_GRACE": grace})
+    started(worker, log)
+    cancel(job.pk)
+    if type_name == "remote.clean_up":
+        assert wait_until(lambda: read_notes(log, "asked"))[0]["reason"] == "cancelled"
+        gate.touch()
+        wait_until(lambda: read_notes(log, "cleaned"))
+    else:
+        assert wait_until(lambda: read_notes(log, "interrupted"))[0]["by"] == "JobCancelled"
+    wait_for_status(enqueue("remote.record", log=log), "completed")
+    assert (status_of(job), outcomes_of(job.pk)) == ("cancelled", ["cancelled"])

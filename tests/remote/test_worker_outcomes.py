@@ -6,6 +6,7 @@ import signal
 from pathlib import Path
 
 import pytest
+from django.db.models.functions import Now
 
 from jobs import enqueue, enqueue_many, lifecycle
 from jobs.models import Job, Worker
@@ -22,7 +23,9 @@ pytestmark = pytest.mark.django_db(transaction=True)
 def test_a_worker_with_a_url_and_a_key_works_the_queue_off(
     remote_site: RemoteSite, log: str, script: bool
 ) -> None:
-    ids = enqueue_many("remote.record", [{"log": log}] * 20)
+    due = enqueue_many("remote.record", [{"log": log}] * 3, delay=3600)
+    Job.objects.filter(pk__in=due).update(run_at=Now())
+    ids = enqueue_many("remote.record", [{"log": log}] * 20) + due
     asks = enqueue("remote.no_database")
     remote_site.serve()
     worker = remote_site.work("--drain", key=remote_site.key(), script=script)

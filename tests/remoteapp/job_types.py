@@ -104,6 +104,28 @@ def encode(job: JobContext, log: str) -> None:
         process.wait()
 
 
+@job_type("remote.clean_up", remote=True)
+def clean_up(job: JobContext, log: str, gate: str) -> None:
+    """Run until told to stop; then clean up, which takes until the file `gate` exists."""
+    note(log, job, "started")
+    while not job.should_stop:
+        time.sleep(0.01)
+    note(log, job, "asked", reason=job.stop_reason)
+    wait_for_file(gate)
+    note(log, job, "cleaned")
+
+
+@job_type("remote.deaf", remote=True)
+def deaf(job: JobContext, log: str) -> None:
+    note(log, job, "started")
+    try:
+        while True:
+            time.sleep(0.01)
+    except JobStopped as error:
+        note(log, job, "interrupted", by=type(error).__name__)
+        raise
+
+
 @job_type("remote.stubborn", remote=True, isolate=True)
 def stubborn(job: JobContext, log: str) -> None:
     """Sees no order to stop."""

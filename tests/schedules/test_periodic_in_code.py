@@ -94,7 +94,7 @@ def test_a_schedule_of_the_admin_keeps_its_name() -> None:
         ({"cron": "0 25 * * *"}, "bad_hour", r"tests\.noop: .*'25'"),
         ({"cron": "0 3 * * *", "tz": "Berlin"}, "not_a_time_zone", r"tests\.noop: .*'Berlin'"),
         ({"cron": "0 3 * * *", "catch_up": "maybe"}, "bad_catch_up", "skip, once, all"),
-        ({"cron": "0 3 * * *", "priority": "high"}, "bad_priority", "'high'"),
+        ({"cron": "0 3 * * *", "priority": "urgent"}, "bad_priority", "'urgent'"),
         ({"cron": "0 3 * * *", "name": ""}, "bad_name", "''"),
     ],
 )

@@ -169,7 +169,7 @@ def test_a_cancelled_task_has_failed() -> None:
     result.refresh()
     assert (result.status, result.attempts) == (TaskResultStatus.FAILED, 0)
     assert result.finished_at is not None
-    assert result.errors[0].exception_class_path == "jobs.exceptions.JobStopped"
+    assert result.errors[0].exception_class_path == "jobs.exceptions.JobCancelled"
     with pytest.raises(ValueError, match="Task failed"):
         _ = result.return_value
 

@@ -100,8 +100,9 @@ def test_a_task_that_kills_its_worker_has_failed_and_does_not_run_again(
 def test_a_running_task_that_is_cancelled_stops(start_manage: StartManage, log: str, tmp_path: Path) -> None:
     signals = tmp_path / "signals"
     result = tasks.wait_for_ever.enqueue(log)
+    asked = tasks.clean_up.enqueue(log)
     worker = start_manage("runworker", env=QUICK | {"TASK_SIGNALS_LOG": str(signals)})
-    wait_until(lambda: read_notes(log, "started"))
+    wait_until(lambda: len(read_notes(log, "started")) == 2)
     finished: list[str] = []
 
     def receive(sender: type, task_result: Any, **more: Any) -> None:
@@ -109,14 +110,16 @@ def test_a_running_task_that_is_cancelled_stops(start_manage: StartManage, log: 
 
     task_finished.connect(receive)
     try:
-        cancel(result.id)
+        cancel([result.id, asked.id])
     finally:
         task_finished.disconnect(receive)
-    assert finished == ["FAILED"], "whoever cancels it sends the signal"
+    assert finished == ["FAILED"] * 2, "whoever cancels it sends the signal"
     wait_until(lambda: read_notes(log, "stopped"))
+    assert [note["reason"] for note in wait_until(lambda: read_notes(log, "cleaned"))] == ["cancelled"]
     worker.terminate()
     worker.wait(60)
     assert "finished" not in signals.read_text()
-    result.refresh()
-    assert result.status == TaskResultStatus.FAILED
-    assert result.errors[0].exception_class_path == "jobs.exceptions.JobStopped"
+    for end in (result, asked):
+        end.refresh()
+        assert end.status == TaskResultStatus.FAILED
+        assert end.errors[0].exception_class_path == "jobs.exceptions.JobCancelled"

@@ -6,7 +6,9 @@ from collections.abc import Iterator
 from datetime import timedelta
 
 import pytest
+from pytest_django import Settings
 
+from jobs import JobCancelled, JobContext, JobStopped, JobTimeout
 from jobs.lifecycle import ClaimedJob, Lease
 from jobs.worker.executor import Executor
 from jobs.worker.handling import Outcome
@@ -78,6 +80,61 @@ def test_a_handler_that_hangs_for_ever_does_not_take_its_slot_with_it(
     bench.start("tests.next")
     wait_until(lambda: bench.executor.relieve() or len(bench.outcomes) == 2)
     assert bench.outcomes[1].result == "done"
+
+
+@pytest.mark.parametrize(
+    ("reason", "raised"), [("cancelled", JobCancelled), ("timeout", JobTimeout), ("lease lost", JobStopped)]
+)
+def test_what_is_raised_in_a_handler_says_why_it_is_stopped(
+    declare: Declare, settings: Settings, reason: str, raised: type[JobStopped]
+) -> None:
+    settings.JOBS = {"CANCEL_GRACE": "1ms"}
+    seen: list[tuple[type[BaseException], str]] = []
+    running = threading.Event()
+
+    def handle(job: JobContext) -> None:
+        running.set()
+        try:
+            while True:
+                time.sleep(0.001)
+        except BaseException as error:
+            seen.append((type(error), job.stop_reason))
+            raise
+
+    declare("tests.deaf", handle, timeout=timedelta(milliseconds=1) if reason == "timeout" else None)
+    bench = Bench()
+    lease = bench.start("tests.deaf")
+    assert running.wait(30)
+    if reason != "timeout":
+        cancelled = {lease} if reason == "cancelled" else set()
+        bench.executor.keep_only(set(), cancelled=cancelled, as_of=time.monotonic())
+    wait_until(lambda: bench.outcomes_after_deadlines() is None or seen)
+    assert seen == [(raised, reason)]
+
+
+def test_a_cancelled_job_keeps_its_slot_while_it_cleans_up_unless_it_starts_over_meanwhile(
+    declare: Declare, release: threading.Event, settings: Settings
+) -> None:
+    settings.JOBS = {"CANCEL_GRACE": "1h"}
+    contexts: list[JobContext] = []
+
+    def handle(job: JobContext) -> None:
+        contexts.append(job)
+        release.wait(30)
+
+    declare("tests.slow", handle)
+    bench = Bench()
+    lease = bench.start("tests.slow")
+    wait_until(lambda: contexts)
+    bench.executor.keep_only(set(), cancelled={lease}, as_of=time.monotonic())
+    bench.executor.enforce_deadlines()
+    assert (bench.executor.leases(), contexts[0].stop_reason) == ([lease], "cancelled")
+    contexts[0].progress(50)
+    with pytest.raises(JobCancelled):
+        contexts[0].raise_if_stopped_now()
+    bench.executor.keep_only(set(), as_of=time.monotonic())
+    assert (bench.executor.leases(), contexts[0].stop_reason) == ([], "lease lost")
+    assert bench.outcomes == []
 
 
 def test_a_job_stopped_before_its_turn_never_starts(declare: Declare, release: threading.Event) -> None:

@@ -2,11 +2,13 @@
 
 import os
 import signal
+from datetime import timedelta
 
 import pytest
 from django.db import connection
 
 from jobs import enqueue
+from jobs.database import now_minus
 from jobs.lifecycle import complete
 from jobs.models import Job, Worker
 from jobs.processes import start_mark, this_host
@@ -35,10 +37,21 @@ def test_once_runs_one_job_or_none_and_exits(run_manage: RunManage, log: str) ->
         enqueue("work.record", log=log)
     run_manage("runworker", "--once")
     assert completed() == len(read_notes(log)) == 1
+    Job.objects.unclaimed().delete()
+    come_due([enqueue("work.record", log=log, delay=3600).pk])
+    run_manage("runworker", "--once")
+    assert completed() == len(read_notes(log)) == 2
 
 
-def test_drain_runs_what_can_be_claimed_and_exits(run_manage: RunManage, log: str) -> None:
-    ready = [enqueue("work.record", log=log) for _ in range(3)]
+def come_due(job_ids: list[str]) -> None:
+    """Their delay is over, and no worker has noticed yet."""
+    Job.objects.filter(pk__in=job_ids).update(run_at=now_minus(timedelta(seconds=1)))
+
+
+def test_drain_runs_what_is_pending_or_due_and_exits(run_manage: RunManage, log: str) -> None:
+    ready = [enqueue("work.record", log=log) for _ in range(2)]
+    ready += [enqueue("work.record", log=log, delay=3600) for _ in range(3)]
+    come_due([job.pk for job in ready[2:]])
     later = enqueue("work.record", log=log, delay=3600)
     run_manage("runworker", "--drain", "--concurrency=2")
     assert {status_of(job) for job in ready} == {"completed"}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
@@ -171,10 +172,10 @@ def _act_on_all(model_admin: VideoAdmin, request: HttpRequest, queryset: Any, ve
     """Each video by itself: one that refuses does not keep the others from it."""
     order = Order(actor=request.user.get_username())
     done: dict[str, str] = {}
-    left_alone = 0
+    left_alone = Counter[str]()
     for video in queryset:
-        if not verb.is_possible(situation_of(video)):
-            left_alone += 1
+        if obstacle := verb.obstacle(situation_of(video)):
+            left_alone[obstacle] += 1
             continue
         name = video.title  # a purged video has no row for the log to name
         try:
@@ -189,9 +190,9 @@ def _act_on_all(model_admin: VideoAdmin, request: HttpRequest, queryset: Any, ve
         count = "1 video was" if len(done) == 1 else f"{len(done):,} videos were"
         tag = f"done_{verb.name}"
         model_admin.message_user(request, f"{count} {verb.done}.", messages.SUCCESS, extra_tags=tag)
-    if left_alone:
-        count = "1 video is" if left_alone == 1 else f"{left_alone:,} videos are"
-        said = f"{count} in no state to be {verb.done}; nothing was done there."
+    for obstacle, number in left_alone.items():
+        count = "1 video" if number == 1 else f"{number:,} videos"
+        said = f"{count} could not be {verb.done}: {obstacle}."
         model_admin.message_user(request, said, messages.WARNING, extra_tags="not_possible")
 
 

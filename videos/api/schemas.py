@@ -274,4 +274,4 @@ class RetranscodeOrder(_Given):
     qualities: Annotated[list[Annotated[Text, Field(max_length=20)]], Field(max_length=20)] = Field(
         default_factory=list, description="empty: all that the source allows"
     )
-    subtitles: bool = Field(default=False, description="recognise speech anew, too")
+    subtitles: bool = Field(default=False, description="recognise speech again, too")

@@ -212,7 +212,7 @@ def retry(request: StaffRequest, video_id: Id, order: RetryOrder | None = None) 
     "videos/{video_id}/retranscode",
     response=_VERB,
     auth=staff(CHANGE),
-    summary="Transcode a video anew",
+    summary="Re-encode a video",
     operation_id="retranscode_video",
 )
 def retranscode(request: StaffRequest, video_id: Id, order: RetranscodeOrder | None = None) -> VideoDetail:
@@ -246,8 +246,8 @@ def _act(
         intake.check_qualities(qualities)
     except UploadRefused as refusal:
         raise Refusal(422, "invalid", f"qualities: {refusal}") from None
-    if not verb.is_possible(situation_of(found)):
-        raise Refusal(409, "not_possible", f"“{found.title}” is in no state to be {verb.done}.")
+    if obstacle := verb.obstacle(situation_of(found)):
+        raise Refusal(409, "not_possible", f"“{found.title}” cannot be {verb.done}: {obstacle}.")
     order = Order(request.user.get_username(), qualities, subtitles)
     with refusing_uploads():
         verb.do(found, order)

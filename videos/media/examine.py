@@ -7,6 +7,7 @@ the process that asks, never the web server or the worker.
 import dataclasses
 import json
 import logging
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -28,15 +29,25 @@ FORBIDDEN = (
 )
 
 
-def examine(path: Path, *, limits: Limits = Limits(), memory: int = MEMORY) -> SourceInfo:  # noqa: B008 (frozen)
-    """What probe() says, or NotPlayable (LookFailed: the process broke). A file that breaks it breaks nothing else."""
+def examine(
+    path: Path,
+    *,
+    limits: Limits = Limits(),  # noqa: B008 (frozen)
+    memory: int = MEMORY,
+    stop: Callable[[], bool] | None = None,
+) -> SourceInfo:
+    """What probe() says, or NotPlayable (LookFailed: the process broke). A file that breaks it breaks nothing else.
+
+    Raises FfmpegStopped once `stop()` is true.
+    """
     try:
         path = path.resolve(strict=True)
     except OSError:
         raise NotPlayable("The file is not there.", code="missing") from None
     within = Bounds(memory=memory, seconds=max(0, limits.scan_seconds) + SLACK, read=[path])
     try:
-        said = contained.call(answer, str(path), json.dumps(dataclasses.asdict(limits)), within=within)
+        asked = json.dumps(dataclasses.asdict(limits))
+        said = contained.call(answer, str(path), asked, within=within, stop=stop)
     except Broken as broken:
         logger.warning("looking at %s %s", path.name, broken)
         raise (

@@ -31,7 +31,10 @@ exit codes: 0 enqueued · 1 refused (the reason is printed, nothing was written)
         parser.add_argument("type", help="a registered job type")
         parser.add_argument("payload", nargs="?", default="{}", help="a JSON object: the handler's arguments")
         parser.add_argument("--count", type=int, default=1, help="how many jobs with this payload (1)")
-        parser.add_argument("--priority", help="high, normal, low or a whole number; lower runs first")
+        parser.add_argument(
+            "--priority",
+            help="a label of JOBS['PRIORITIES'] (high, normal, low) or a number; lower runs first",
+        )
         parser.add_argument("--delay", help="not before this long from now: 90, 30s, 5m, 2h, 1d")
         parser.add_argument("--unique-key", help="enqueue only if no active job has this key")
         parser.add_argument("--submitter", default="", help="who asks; rate limits count by it")

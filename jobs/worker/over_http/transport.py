@@ -10,7 +10,7 @@ import logging
 import os
 import secrets
 import time
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -142,7 +142,13 @@ class OverHttp:
             self._next_heartbeat = now + pause
             if busy:
                 hands.renewed(as_of=now)
-                hands.keep_only(self._leases_in(answer), as_of=now)
+                hands.keep_only(
+                    self._leases_in(answer["leases"]),
+                    cancelled=self._leases_in(
+                        stop for stop in answer.get("stop", ()) if stop["reason"] == "cancelled"
+                    ),
+                    as_of=now,
+                )
             self._follow(answer, hands)
         return min(TICK_SECONDS, self._heartbeat_seconds, max(0.01, self._next_heartbeat - now))
 
@@ -181,8 +187,8 @@ class OverHttp:
             raise NotSprocket("its answer to a heartbeat is not one") from None
         return answer
 
-    def _leases_in(self, answer: dict[str, Any]) -> set[Lease]:
-        return {Lease(held["job_id"], held["token"], self._worker_id) for held in answer["leases"]}
+    def _leases_in(self, told: Iterable[dict[str, Any]]) -> set[Lease]:
+        return {Lease(lease["job_id"], lease["token"], self._worker_id) for lease in told}
 
     def listen(self, on_hint: Callable[[], None]) -> None:
         pass
@@ -196,7 +202,8 @@ class OverHttp:
     def leave(self) -> None:
         self._release_owed("the worker stopped")
         if self._claim_key:  # its answer was lost: what it gave is given back, and no attempt is spent
-            self.release(self._leases_in(self._heartbeat("idle")), reason="the worker stopped before it knew")
+            held = self._leases_in(self._heartbeat("idle")["leases"])
+            self.release(held, reason="the worker stopped before it knew")
         self._heartbeat("stopped")
 
     def close(self) -> None:
@@ -317,6 +324,12 @@ class OverHttp:
             return self._connection.get("empty").get("empty") is True
         except self.troubles:
             return False  # asked again, as long as nobody knows
+
+    def has_due(self) -> bool:
+        try:
+            return self._connection.get("empty").get("due") is True
+        except self.troubles:
+            return True  # asked again, as above
 
     def site_of(self, context: JobContext) -> Site:
         lease = context.lease

@@ -61,7 +61,8 @@ def test_a_taken_unique_key_gives_the_job_that_has_it() -> None:
         (["{not json"], "JSON", ""),
         (["[1, 2]"], '{"to": 20}', ""),
         (['"text"'], '{"to": 20}', ""),
-        (["--priority=urgent"], "--priority", "not_a_priority"),
+        (["--priority=urgent"], "--priority", "bad_priority"),
+        (["--priority=99999999999"], "--priority", "bad_priority"),
         (["--delay=soon"], "--delay", "not_a_duration"),
         (["--delay=5y"], "--delay", "unknown_unit"),
         (["--delay=99999999999999d"], "--delay", "duration_out_of_range"),
@@ -83,7 +84,6 @@ def test_wrong_arguments_exit_with_2_and_write_nothing(arguments: list[str], sho
         (["tests.noop", '{"x": NaN}'], "not_json"),
         (["tests.noop", '{"x": "\\u0000"}'], "has_nul"),
         (["tests.noop", "--unique-key="], "bad_unique_key"),
-        (["tests.noop", "--priority=99999999999"], "bad_priority"),
         (["tests.nope", "--count=3"], "unknown_job_type"),
     ],
 )

@@ -11,6 +11,8 @@ from pytest_django import Settings
 
 from jobs import EnqueueRefused, QueueFull, RateLimited, capacity, enqueue, enqueue_many, lifecycle, workflow
 from jobs.models import Job, SubmissionWindow
+from tests.conftest import RunManage
+from tests.support.pages.codes import numbers_in
 from tests.support.queue.actors import claim_one, race_outcomes
 
 pytestmark = pytest.mark.django_db
@@ -26,6 +28,20 @@ def test_a_full_queue_refuses_and_writes_nothing(settings: Settings) -> None:
     assert (refusal.value.code, refusal.value.depth, refusal.value.limit) == ("queue_full", 3, 3)
     assert refusal.value.retry_after > 0
     assert Job.objects.count() == 3
+
+
+@pytest.mark.django_db(transaction=True)
+def test_the_refusal_tells_how_many_there_are_also_beyond_the_limit(
+    settings: Settings, run_manage: RunManage
+) -> None:
+    enqueue_many("tests.noop", [{}] * 7)
+    settings.JOBS = {"MAX_DEPTH": 3}
+    with pytest.raises(QueueFull) as refusal:
+        enqueue_many("tests.noop", [{}] * 2)
+    assert (refusal.value.depth, refusal.value.limit) == (7, 3)
+    refused = run_manage("enqueue", "tests.noop", "--count=2", env={"JOBS_MAX_DEPTH": "3"}, check=False)
+    assert refused.returncode == 1
+    assert numbers_in(refused.stderr)[:3] == [7, 2, 3]
 
 
 def test_a_batch_that_does_not_fit_is_refused_as_a_whole(settings: Settings) -> None:

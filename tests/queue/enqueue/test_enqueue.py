@@ -104,7 +104,7 @@ def test_an_unknown_type_is_refused_by_name() -> None:
     ("options", "code"),
     [
         ({"priority": 1.5}, "bad_priority"),
-        ({"priority": "high"}, "bad_priority"),
+        ({"priority": "urgent"}, "bad_priority"),
         ({"priority": True}, "bad_priority"),
         ({"priority": 2**31}, "bad_priority"),
         ({"delay": -1}, "bad_delay"),

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from django.db.models import F
+from django.db.models.functions import Now
 
 from jobs import enqueue, lifecycle, optional, workflow
 from jobs.lifecycle import FailureReport, Lease
@@ -16,7 +17,15 @@ from jobs.reconcile import Finding, reconcile
 from tests.conftest import Declare, RunManage, StartManage
 from tests.jobapp.notes import read_notes
 from tests.support.processes import wait_until
-from tests.support.queue.actors import claim_one, events_of, expire, new_worker, outcomes_of, status_of
+from tests.support.queue.actors import (
+    claim_one,
+    events_of,
+    expire,
+    new_worker,
+    outcomes_of,
+    status_of,
+    stored,
+)
 from tests.support.queue.workers import QUICK, wait_for_status, wait_for_worker
 
 pytestmark = pytest.mark.django_db
@@ -263,3 +272,19 @@ def test_reconcile_beside_a_living_worker_touches_nothing_of_it(
     gate.touch()
     assert wait_for_status(job, "completed").result == "held"
     assert len(read_notes(log, "started")) == 1
+
+
+@pytest.mark.django_db(transaction=True)
+def test_marks_that_an_earlier_release_has_left_are_removed(run_manage: RunManage) -> None:
+    done, failed = enqueue("tests.noop"), enqueue("tests.noop", max_attempts=1)
+    lifecycle.complete(claim_one().lease)
+    lifecycle.fail(claim_one().lease, FailureReport("ValueError", "no"))
+    Job.objects.filter(pk=done.pk).update(last_error="ValueError: once")
+    Job.objects.filter(pk=failed.pk).update(claimed_at=Now())
+    assert run_manage("check_invariants", check=False).returncode == 1
+    said = run_manage("reconcile").stdout
+    assert done.pk in said
+    assert failed.pk in said
+    assert run_manage("check_invariants").returncode == 0
+    assert (stored(done).last_error, stored(done).claimed_at is not None) == ("", True)
+    assert (stored(failed).last_error, stored(failed).claimed_at) == ("ValueError: no", None)

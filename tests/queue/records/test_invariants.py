@@ -87,7 +87,7 @@ def run_again(job_id: str) -> None:
     Attempt.objects.create(
         job_id=job_id, token=2, number=1, worker_id="w", worker_name="w", outcome="failed", finished_at=Now()
     )
-    update(job_id, status="failed", completed_at=None, last_error="again", lease_token=2)
+    update(job_id, status="failed", completed_at=None, claimed_at=None, last_error="again", lease_token=2)
 
 
 def second_attempt(job_id: str) -> None:
@@ -137,6 +137,9 @@ BREAKERS: list[tuple[str, Break]] = [
     ("jobs.lease_fields", lambda q: update(q.processing, status="pending")),
     ("jobs.lease_fields", lambda q: update(q.pending, claim_expires_at=Now())),
     ("jobs.lease_fields", lambda q: update(q.pending, worker=Worker.objects.get())),
+    ("jobs.stale_marks", lambda q: update(q.failed, claimed_at=Now())),
+    ("jobs.stale_marks", lambda q: update(q.released, claimed_at=Now())),
+    ("jobs.stale_marks", lambda q: update(q.completed, last_error="ValueError: once")),
     ("jobs.completed_at", lambda q: update(q.completed, completed_at=None)),
     ("jobs.completed_at", lambda q: update(q.pending, completed_at=Now())),
     ("jobs.cancelled_at", lambda q: update(q.cancelled, cancelled_at=None)),

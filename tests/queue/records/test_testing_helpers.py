@@ -8,12 +8,14 @@ import pytest
 from django.contrib.auth.models import Group
 from django.db import connection, transaction
 from django.test import TestCase
+from pytest_django import Settings
 
 from jobs import (
     HIGH,
     LOW,
     JobContext,
     PermanentFailure,
+    QueueFull,
     RetryLater,
     cancel,
     enqueue,
@@ -21,9 +23,18 @@ from jobs import (
     testing,
     workflow,
 )
-from jobs.models import Attempt, Job, JobTypeState, Worker
-from jobs.testing import HandlerFailed, assert_enqueued, assert_not_enqueued, run_due_jobs
-from tests.conftest import Declare
+from jobs.models import Attempt, Event, Job, JobTypeState, SubmissionWindow, Worker, Workflow
+from jobs.testing import (
+    HandlerFailed,
+    assert_enqueued,
+    assert_not_enqueued,
+    exceptions,
+    purge,
+    run_due_jobs,
+)
+from tests.conftest import Declare, RunManage
+from tests.support.queue.actors import claim_one
+from tests.support.queue.workers import QUICK
 
 
 class InADjangoTestCase(TestCase):
@@ -251,3 +262,62 @@ def test_an_unwanted_job_is_reported_and_jobs_that_have_run_are_not_in_the_queue
         assert_not_enqueued("tests.noop")
     run_due_jobs()
     assert_not_enqueued("tests.noop")
+
+
+# -- what has been raised, and an empty queue --------------------------------------------------------------------------
+
+
+def test_what_handlers_have_raised_is_kept_for_the_test(declare: Declare) -> None:
+    def broken(job: JobContext) -> None:
+        raise KeyError("colour")
+
+    def not_yet(job: JobContext) -> None:
+        raise RetryLater(60, "not yet", counted=False)
+
+    declare("tests.broken", broken, max_attempts=2)
+    declare("tests.not_yet", not_yet)
+    job, other = enqueue("tests.broken"), enqueue("tests.not_yet")
+    enqueue("tests.noop")
+    cancel(enqueue("tests.noop").id)
+    run_due_jobs(raise_errors=False, ahead=timedelta(hours=1), limit=4)
+    first, *_ = raised = exceptions("tests.broken")
+    assert [(each.job_id, each.attempt, each.type, each.error) for each in raised] == [
+        (job.id, 1, "KeyError", "'colour'"),
+        (job.id, 2, "KeyError", "'colour'"),
+    ]
+    assert first.job_type == "tests.broken"
+    assert "in broken" in first.traceback
+    assert {each.job_id for each in exceptions()} == {job.id, other.id}
+    purge()
+    assert exceptions() == []
+
+
+@pytest.mark.django_db(transaction=True)
+def test_what_a_real_worker_ran_is_seen_and_purged(run_manage: RunManage, log: str) -> None:
+    job = enqueue("work.fail", log=log, max_attempts=1)
+    run_manage("runworker", "--drain", env=QUICK)
+    (raised,) = exceptions()
+    assert (raised.job_id, raised.type, raised.error) == (job.id, "RuntimeError", "attempt 1 fails")
+    assert purge() == 1
+    assert not Attempt.objects.exists()
+
+
+def test_purge_empties_the_queue_whatever_is_in_it(settings: Settings, declare: Declare) -> None:
+    settings.JOBS = {"MAX_DEPTH": 5, "SUBMITTER_RATE": 5}
+    declare("tests.paused")
+    JobTypeState.objects.create(name="tests.paused", paused=True)
+    with workflow("w") as flow:
+        flow.add("tests.noop", after=[flow.add("tests.noop")])
+    claimed = claim_one()
+    enqueue("tests.noop", delay=60, submitter="ada")
+    cancel(enqueue("tests.noop").id)
+    enqueue_many("tests.noop", [{}] * 2)
+    with pytest.raises(QueueFull):
+        enqueue("tests.noop")
+    assert purge() == 6
+    for model in (Job, Attempt, Event, Workflow, SubmissionWindow):
+        assert not model._default_manager.exists(), model
+    assert Worker.objects.filter(pk=claimed.lease.worker_id).exists()
+    assert JobTypeState.objects.filter(name="tests.paused", paused=True).exists()
+    enqueue_many("tests.noop", [{}] * 5, submitter="ada")
+    assert purge() == 5

@@ -21,6 +21,7 @@ QUICK = {
     "JOBS_SESSION_LOCK_GRACE": "300ms",
     "JOBS_FROZEN_TRANSACTION_TIMEOUT": "1s",
     "JOBS_RECOVERY_GRACE": "1ms",
+    "JOBS_CANCEL_GRACE": "300ms",
 }
 """The environment of a worker for which little time means what much time means in production."""
 

@@ -9,6 +9,7 @@ from django.db import OperationalError
 from django.test import Client
 from pytest_django import Settings
 
+from jobs.health import Health
 from tests.support.pages.video_admin import failed as failed
 from tests.support.pages.videos_api_client import ROW, VIDEOS, refused
 from tests.support.pages.videos_api_client import _small_disk as _small_disk
@@ -44,6 +45,7 @@ def test_health_without_a_database_says_so(monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setattr("videos.api.health.Transcode.objects.active", gone)
     answer = Client().get("/api/health")
     assert (answer.status_code, answer.json()["reasons"]) == (503, [health.DATABASE_AWAY])
+    assert answer.json()["status"] == Health(database=False).status, "the queue's own word for it"
 
 
 def test_a_database_that_is_gone_is_told_without_its_secrets(

@@ -18,7 +18,7 @@ from tests.support.pages.videos_api_client import _small_disk as _small_disk
 from tests.support.videos.video_site import accept, current, two_qualities
 from videos import intervening
 from videos.models import QualityStatus, Transcode, TranscodeStatus, Video
-from videos.verbs import DELETE, RESTORE, RETRANSCODE, RETRY
+from videos.verbs import DELETE, RESTORE, RETRANSCODE, RETRY, Verb, situation_of
 
 pytestmark = pytest.mark.django_db
 
@@ -48,6 +48,36 @@ def test_every_verb_does_what_it_says_and_is_in_the_log(video: Video, admin_clie
         RESTORE.done,
     ]
     assert {name for _, name in said} == {EVIL}
+
+
+@pytest.mark.parametrize(
+    ("path", "verb", "situation"),
+    [
+        ("retranscode", RETRANSCODE, "active"),
+        ("retranscode", RETRANSCODE, "deleted"),
+        ("retry", RETRY, "ready"),
+        ("retry", RETRY, "deleted"),
+        ("restore", RESTORE, "ready"),
+    ],
+)
+def test_what_is_not_possible_says_why(
+    video: Video, admin_client: Client, path: str, verb: Verb, situation: str
+) -> None:
+    if situation == "active":
+        intervening.retranscode(video)
+    elif situation == "deleted":
+        intervening.delete(video)
+    why = verb.obstacle(situation_of(Video.objects.get()))
+    assert why
+    answer = send(admin_client, "POST", f"{VIDEOS}/{video.pk}/{path}")
+    assert refused(answer, 409, "not_possible", why)
+    listed = admin_client.post(
+        f"/admin/videos/video/{'?deleted=yes' if situation == 'deleted' else ''}",
+        {"action": verb.name, "_selected_action": video.pk},
+        follow=True,
+    )
+    (message,) = listed.context["messages"]
+    assert (message.extra_tags, why in str(message)) == ("not_possible", True)
 
 
 def test_one_failed_quality_is_retried(admin_client: Client) -> None:

@@ -80,7 +80,9 @@ def test_a_video_purged_during_its_encode_leaves_no_file(
 def test_a_cancelled_transcode_has_no_ffmpeg_long_before_it_would_have_ended(
     environment: dict[str, str], start_manage: StartManage
 ) -> None:
+    """Its handler asks whether to stop: nobody waits for the grace to end."""
     environment |= {
+        "JOBS_CANCEL_GRACE": "1h",
         "VIDEOS_PRESET": "veryslow",
         "VIDEOS_SEGMENTS_PER_CHUNK": "30",
         "JOBS_TICK_INTERVAL": "1s",

@@ -18,6 +18,7 @@ from tests.support.queue.actors import new_worker, stored
 from tests.support.videos.video_site import accept, check_published, clip, current, files_in, only_transcode
 from videos import intervening, storage
 from videos.models import TranscodeStatus, Video, VideoStatus
+from videos.verbs import RETRANSCODE, situation_of
 
 pytestmark = pytest.mark.django_db
 
@@ -168,11 +169,14 @@ def test_the_command_acts_on_videos(videos_root: Path) -> None:
     run_due_jobs()
     out, err = StringIO(), StringIO()
     call_command("videos", "retranscode", "film", stdout=out)
+    assert out.getvalue() == f"film: {RETRANSCODE.done}\n"
     with pytest.raises(SystemExit):
         call_command("videos", "retranscode", "film", stdout=out, stderr=err)
-    assert err.getvalue()
+    assert RETRANSCODE.obstacle(situation_of(video)) in err.getvalue()
     assert video.transcodes.count() == 2
     for verb in ("cancel", "delete", "restore"):
         call_command("videos", verb, "film", stdout=out)
+        with pytest.raises(SystemExit):
+            call_command("videos", verb, "film", stdout=StringIO(), stderr=err)
     video.refresh_from_db()
     assert video.status == VideoStatus.READY

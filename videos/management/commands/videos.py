@@ -3,26 +3,19 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable
 from typing import Any
 
 from django.core.management.base import CommandError, CommandParser
 
 from jobs.exceptions import TransitionRefused
 from jobs.management.command import QueueCommand
-from videos import depot, intervening
-from videos.exceptions import VideosError
+from videos import depot
+from videos.exceptions import ActionRefused, VideosError
 from videos.models import Video
 from videos.reconciling import find_orphans
+from videos.verbs import BY_NAME, ON_A_SELECTION, PURGE, Order, situation_of
 
-VERBS: dict[str, Callable[..., Any]] = {
-    "retry": intervening.retry,
-    "retranscode": intervening.retranscode,
-    "cancel": intervening.cancel,
-    "delete": intervening.delete,
-    "restore": intervening.restore,
-    "purge": intervening.purge,
-}
+VERBS = [verb.name for verb in ON_A_SELECTION]
 
 
 class Command(QueueCommand):
@@ -33,7 +26,7 @@ class Command(QueueCommand):
         parser.epilog = """\
 examples:
   manage.py videos retry holiday              run again what has failed; what is finished is kept
-  manage.py videos retranscode holiday        encode it anew; it stays watchable meanwhile
+  manage.py videos retranscode holiday        queue it for re-encoding; it stays watchable meanwhile
   manage.py videos delete holiday             hide it and stop its jobs; `restore` brings it back
   manage.py videos purge holiday              remove it and all its files for good
   manage.py videos orphans --remove           remove folders that no record knows
@@ -46,7 +39,7 @@ exit codes: 0 done · 1 a video could not be changed (the others were) · 2 wron
             one.add_argument("slugs", nargs="+", metavar="SLUG")
             if verb == "retranscode":
                 one.add_argument("--qualities", default="", metavar="720p,360p", help="only these")
-                one.add_argument("--subtitles", action="store_true", help="recognise the speech anew too")
+                one.add_argument("--subtitles", action="store_true", help="recognise the speech again, too")
         orphans = commands.add_parser("orphans", help="folders that belong to nobody")
         orphans.add_argument("--remove", action="store_true")
 
@@ -54,26 +47,26 @@ exit codes: 0 done · 1 a video could not be changed (the others were) · 2 wron
         if options["action"] == "orphans":
             self._orphans(remove=options["remove"])
             return
-        failed = 0
+        verb, order, failed = BY_NAME[options["action"]], self._order(options), 0
         for slug in options["slugs"]:
             video = Video.objects.filter(slug=slug).first()
             if video is None:
                 raise CommandError(f"There is no video {slug!r}.", returncode=2)
             try:
-                VERBS[options["action"]](video, **self._arguments(options))
+                if obstacle := "" if verb is PURGE else verb.obstacle(situation_of(video)):
+                    raise ActionRefused(f"{slug} cannot be {verb.done}: {obstacle}.", code="not_possible")
+                verb.do(video, order)
             except (VideosError, TransitionRefused) as refusal:
                 failed += 1
                 self.stderr.write(str(refusal))
             else:
-                self.stdout.write(f"{slug}: {options['action']} done")
+                self.stdout.write(f"{slug}: {verb.done}")
         if failed:
             raise SystemExit(1)
 
-    def _arguments(self, options: dict[str, Any]) -> dict[str, Any]:
-        if options["action"] == "retranscode":
-            names = [name.strip() for name in options["qualities"].split(",") if name.strip()]
-            return {"qualities": names, "subtitles": options["subtitles"]}
-        return {"actor": "manage.py"}
+    def _order(self, options: dict[str, Any]) -> Order:
+        names = (name.strip() for name in options.get("qualities", "").split(","))
+        return Order("manage.py", tuple(filter(None, names)), options.get("subtitles", False))
 
     def _orphans(self, *, remove: bool) -> None:
         found = list(find_orphans())
