@@ -123,7 +123,7 @@ def heartbeat(
     if running:
         lifecycle.renew(worker.pk, [lease.job_id for lease in running])
     housekeeping.keep_house()
-    leases = _held(worker)
+    leases = lifecycle.live_leases(worker.pk)
     return Orders(worker, order, leases, _to_stop(worker, order, leases, running))
 
 
@@ -151,14 +151,6 @@ def _announce(worker: Worker, changes: dict[str, Any], *, afresh: bool) -> None:
         Worker.objects.filter(pk=worker.pk).update(**changes)
         _know(changes.get("job_types", []))
     worker.refresh_from_db()
-
-
-def _held(worker: Worker) -> dict[Lease, datetime]:
-    rows: Any = Job.objects.leased().filter(worker_id=worker.pk)
-    return {
-        Lease(job_id, token, worker.pk): expires_at
-        for job_id, token, expires_at in rows.values_list("id", "lease_token", "claim_expires_at")
-    }
 
 
 def _to_stop(

@@ -11,10 +11,11 @@ from typing import Any
 
 from jobs import conf, database, housekeeping
 from jobs.exceptions import UnknownWorker, WorkerDisabled, WorkerOutdated
-from jobs.lifecycle import Lease
+from jobs.lifecycle import Lease, live_leases
 from jobs.lifecycle.bands import Band, find_bands
 from jobs.lifecycle.claiming import claim_from, eligible_types
-from jobs.lifecycle.leases import ClaimedJob
+from jobs.lifecycle.leases import ClaimedJob, is_dead
+from jobs.lifecycle.recovering import recover_expired
 from jobs.models import Attempt, Job, Outcome, Worker
 from jobs.remote import offered
 from jobs.versions import is_outdated
@@ -94,11 +95,24 @@ def _keep_answer(worker: Worker, key: str, leases: list[list[Any]]) -> None:
 
 
 def _held_by_type(worker: Worker) -> Counter[str]:
-    rows = database.fetch(
-        "SELECT type, count(*) FROM jobs_job WHERE status = 'processing' AND worker_id = %s GROUP BY type",
+    """How many live leases this worker holds. Expired ones end here: they take none of its places."""
+    held = _count_held(worker)
+    expired = [name for name, _, expired in held if expired]
+    if is_dead(bool(expired)):
+        recover_expired(expired)
+        held = _count_held(worker)
+    return Counter({name: count for name, count, _ in held})
+
+
+def _count_held(worker: Worker) -> list[tuple[Any, ...]]:
+    """By type: how many leases, and how many of them have expired."""
+    return database.fetch(
+        f"""
+        SELECT type, count(*), count(CASE WHEN claim_expires_at <= {database.now_sql()} THEN 1 END)
+        FROM jobs_job WHERE status = 'processing' AND worker_id = %s GROUP BY type
+        """,
         [worker.pk],
     )
-    return Counter(dict(rows))
 
 
 def _first_expiry(jobs: Sequence[ClaimedJob]) -> datetime:
@@ -113,10 +127,10 @@ def read_held(worker: Worker, leases: Collection[Lease]) -> list[HeldJob]:
     """The jobs of those of these leases that live."""
     if not leases:
         return []
-    ids = frozenset(lease.job_id for lease in leases)
-    jobs = Job.objects.leased().filter(pk__among=ids, worker_id=worker.pk).in_claim_order()
+    live = live_leases(worker.pk).keys() & set(leases)
+    jobs = Job.objects.leased().filter(pk__among=frozenset(lease.job_id for lease in live)).in_claim_order()
     held = [_held(job) for job in jobs.defer("result", "last_error")]
-    return [job for job in held if job.lease in leases]
+    return [job for job in held if job.lease in live]
 
 
 def _held(job: Job) -> HeldJob:

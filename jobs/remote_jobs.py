@@ -12,7 +12,7 @@ from django.db import DatabaseError
 from jobs import database, lifecycle, registry, remote_claims
 from jobs.exceptions import InvalidPayload, LeaseLost, PermanentFailure, RetryLater
 from jobs.lifecycle import FailureReport, Lease
-from jobs.lifecycle.leases import lock_leased
+from jobs.lifecycle.leases import IS_EXPIRED, is_dead, lock_leased
 from jobs.models import Job, Status, Worker
 from jobs.remote_work import PLAIN, DoneAtSite, FileRefused, RemoteJob, RemoteWork, SourceFile
 from jobs.worker.context import JobContext
@@ -27,16 +27,16 @@ _OF_THE_REQUEST = (LeaseLost, FileRefused, InvalidPayload, DatabaseError)
 
 
 def find(worker: Worker, lease: Lease) -> RemoteJob:
-    """The job under this lease, or LeaseLost."""
+    """The job under this live lease, or LeaseLost."""
     held = Job.objects.filter(pk=lease.job_id, status=Status.PROCESSING)
     row = (
         held.filter(lease_token=lease.token, worker_id=lease.worker_id)
-        .values_list("type", "payload", "attempt_number", "max_attempts")
+        .values_list("type", "payload", "attempt_number", "max_attempts", IS_EXPIRED)
         .first()
     )
-    if row is None:
+    if row is None or is_dead(row[-1]):
         raise LeaseLost(lease.job_id)
-    return RemoteJob(lease, *row, worker)
+    return RemoteJob(lease, *row[:-1], worker)
 
 
 def work_of(job: RemoteJob) -> RemoteWork:

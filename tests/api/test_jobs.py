@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from typing import Any
 
 import pytest
 from django.db import OperationalError
-from django.db.models.functions import Now
 
-from jobs import enqueue, lifecycle
+from jobs import database, enqueue, lifecycle
 from jobs.exceptions import LeaseLost
 from jobs.lifecycle import FailureReport, Lease
 from jobs.models import Attempt, ClaimAnswer, Job, Status, Worker
@@ -149,7 +149,7 @@ def test_racing_claims_never_share_a_job_and_never_exceed_the_places() -> None:
 def test_progress_is_stored_and_renews_the_lease(far: RemoteClient) -> None:
     enqueue_remote()
     job = far.claim_one()
-    Job.objects.update(claim_expires_at=Now())
+    Job.objects.update(claim_expires_at=database.now_plus(timedelta(minutes=1)))
     before = stored(job["job_id"]).claim_expires_at
     answer = good(far.report("progress", job, percent=41.5, step="half\0way " + "x" * 200))
     row = stored(job["job_id"])
