@@ -88,8 +88,9 @@ def renew(worker_id: str, running: Collection[str] | None = None) -> int:
 
 
 def live_leases(worker_id: str) -> dict[Lease, datetime]:
-    """The leases that this worker holds, as the database sees it, and when each expires."""
-    held = Job.objects.leased().filter(worker_id=worker_id)
+    """The leases that this worker holds, as the database sees it, and when each expires; in the order of their
+    claims."""
+    held = Job.objects.leased().filter(worker_id=worker_id).order_by("claimed_at", "pk")
     rows = list(held.values_list("id", "lease_token", "claim_expires_at", IS_EXPIRED))
     expiry_decides = is_dead(any(row[3] for row in rows))
     return {
