@@ -177,7 +177,7 @@ def _say(worker: Worker, status: str) -> str:
 
     def write() -> None:
         with database.atomic():
-            worker.disabled, worker.draining = _lock(worker.pk)
+            worker.disabled, worker.draining = _lock(worker)
             # Lock, then check: its last key may have been revoked since this request has shown it.
             if not WorkerKey.objects.usable().filter(worker=worker).exists():
                 raise UnknownWorker(worker.pk)
@@ -194,12 +194,12 @@ _SAID = {STARTING: WorkerStatus.IDLE, "idle": WorkerStatus.IDLE, "active": Worke
 """What is recorded of a worker that says so and holds no job."""
 
 
-def _lock(worker_id: str) -> tuple[bool, bool]:
+def _lock(worker: Worker) -> tuple[bool, bool]:
     """Lock the worker's row. Returns whether it is disabled, and whether it drains."""
     lock = "FOR NO KEY UPDATE" if database.is_postgres() else ""
-    rows = database.fetch(f"SELECT disabled, draining FROM jobs_worker WHERE id = %s {lock}", [worker_id])
+    rows = database.fetch(f"SELECT disabled, draining FROM jobs_worker WHERE id = %s {lock}", [worker.pk])
     if not rows:
-        raise UnknownWorker(worker_id)
+        raise UnknownWorker(worker.pk)
     return bool(rows[0][0]), bool(rows[0][1])
 
 
@@ -218,15 +218,14 @@ def mark_idle(worker_id: str) -> None:
         "id = %s AND status = 'busy' AND NOT EXISTS"
         " (SELECT 1 FROM jobs_job WHERE worker_id = jobs_worker.id AND status = 'processing')"
     )
-    if not database.fetch(f"SELECT 1 FROM jobs_worker WHERE {holds_nothing}", [worker_id]):
-        return
+    lock = "FOR NO KEY UPDATE" if database.is_postgres() else ""
 
     def write() -> None:
         with database.atomic(), database.connection().cursor() as cursor:
-            # Lock, then check: a claim of the same worker may be under way.
-            _lock(worker_id)
-            cursor.execute(f"UPDATE jobs_worker SET status = 'idle' WHERE {holds_nothing}", [worker_id])
-            live.hint_on_commit()
+            # Lock, then check once more: a claim of the same worker may have been under way.
+            if database.fetch(f"SELECT 1 FROM jobs_worker WHERE {holds_nothing} {lock}", [worker_id]):
+                cursor.execute(f"UPDATE jobs_worker SET status = 'idle' WHERE {holds_nothing}", [worker_id])
+                live.hint_on_commit()
 
     database.when_unlocked(write)
 

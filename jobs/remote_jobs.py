@@ -34,10 +34,10 @@ def find(worker: Worker, lease: Lease) -> RemoteJob:
         .values_list("type", "payload", "attempt_number", "max_attempts", IS_EXPIRED)
         .first()
     )
-    *told, is_expired = row or (None,)
-    if row is None or is_dead(is_expired):
+    if row is None or is_dead(row[4]):
         raise LeaseLost(lease.job_id)
-    return RemoteJob(lease, *told, worker)
+    type_name, payload, attempt, max_attempts, _ = row
+    return RemoteJob(lease, type_name, payload, attempt, max_attempts, worker)
 
 
 def work_of(job: RemoteJob) -> RemoteWork:
@@ -175,8 +175,10 @@ def fail(worker: Worker, lease: Lease, failure: FailureReport) -> Status:
 def release(lease: Lease, *, reason: str) -> bool:
     """False: the lease was lost. A repeated release, whose answer got lost, is a success again."""
     lost = lifecycle.release([lease], reason=reason)
+    if lost:
+        return remote_claims.was_released(lease)
     remote.mark_idle(lease.worker_id)
-    return not lost or remote_claims.was_released(lease)
+    return True
 
 
 def _complete(lease: Lease, result: Any) -> None:

@@ -100,7 +100,9 @@ def _way(scheme: dict[str, Any]) -> str:
 
 
 def _name(schema: dict[str, Any]) -> str:
-    return str(schema.get("$ref", "")).rpartition("/")[2]
+    """Of the schema that is referred to; one with a default is wrapped into `allOf`."""
+    (referring,) = schema.get("allOf", [schema])
+    return str(referring.get("$ref", "")).rpartition("/")[2]
 
 
 def _schema(name: str, schema: dict[str, Any]) -> dict[str, Any]:

@@ -73,7 +73,7 @@ def _histogram(type_name: str, buckets: Mapping[str, int], seconds: float) -> It
 def _workers() -> Iterator[Reading]:
     counts: defaultdict[str, int] = defaultdict(int)
     present = Worker.objects.with_revocation().filter(stopped_at__isnull=True).order_by()
-    grouped = present.values_list("status", "disabled", "is_revoked").annotate(Count("pk"))
+    grouped = present.values_list("status", "disabled", "is_revoked").annotate(Count("pk"))  # type: ignore[misc]
     for status, disabled, revoked, count in grouped:
         counts[state_of(status, disabled=disabled, revoked=revoked)] += count
     statuses: Iterable[str] = [*WorkerStatus.values, "disabled", "revoked"]

@@ -89,7 +89,7 @@ def test_a_worker_has_the_buttons_that_make_sense(admin_client: Client) -> None:
     assert buttons(admin_client, worker) == {"enable", "drain"}
     act(admin_client, worker, "drain")
     assert buttons(admin_client, worker) == {"enable"}
-    assert buttons(admin_client, new_worker(status="offline")) == {"disable"}
+    assert buttons(admin_client, new_worker(status="offline")) == {"disable", "forget"}
 
 
 def test_a_double_click_on_a_worker_does_it_once(admin_client: Client) -> None:

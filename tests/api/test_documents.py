@@ -11,6 +11,7 @@ import pytest
 from django.test import Client
 from django.urls import include, path
 
+from jobs.api.documents import _name
 from jobs.api.errors import Problem
 from jobs.models import Status, WorkerStatus
 from tests.support import ROOT
@@ -35,6 +36,7 @@ def test_the_document_lists_the_operations_of_the_contract(document: Any) -> Non
         "POST /api/worker/heartbeat",
         "POST /api/worker/claim",
         *(f"POST /api/worker/jobs/{{job_id}}/{verb}" for verb in ("progress", "complete", "fail", "release")),
+        *(f"POST /api/worker/{verb}" for verb in ("progress", "complete", "fail")),
         "GET /api/worker/empty",
         *(f"GET /api/worker/jobs/{{job_id}}/{what}" for what in ("order", "source", "files/{name}")),
         "POST /api/worker/jobs/{job_id}/proceed",
@@ -47,7 +49,7 @@ def test_the_document_lists_the_operations_of_the_contract(document: Any) -> Non
         "POST /api/jobs/{job_id}/cancel",
         "GET /api/queue",
         "GET /api/workers",
-        *(f"POST /api/workers/{{worker_id}}/{verb}" for verb in ("disable", "enable", "revoke")),
+        *(f"POST /api/workers/{{worker_id}}/{verb}" for verb in ("disable", "enable", "revoke", "forget")),
     }
 
 
@@ -82,17 +84,17 @@ def test_the_states_in_the_document_are_those_of_the_models(document: Any) -> No
     assert schemas["JobState"]["properties"]["status"]["enum"] == list(Status.values)
     assert schemas["JobRow"]["properties"]["status"]["enum"] == list(Status.values)
     states = [*WorkerStatus.values, "disabled"]
-    assert schemas["WorkerRow"]["properties"]["state"]["enum"] == states
+    assert schemas["WorkerRow"]["properties"]["state"]["enum"] == [*states, "revoked"]
     assert schemas["HeartbeatAnswer"]["properties"]["state"]["enum"] == states
 
 
 def test_what_is_sent_may_have_no_unknown_fields_in_the_document_either(document: Any) -> None:
     bodies = {
-        operation["requestBody"]["content"]["application/json"]["schema"]["$ref"].rpartition("/")[2]
+        _name(operation["requestBody"]["content"]["application/json"]["schema"])
         for _, _, operation in operations(document)
         if "application/json" in operation.get("requestBody", {}).get("content", {})
     }
-    assert len(bodies) == 8
+    assert len(bodies) == 11
     for name in bodies:
         assert document["components"]["schemas"][name]["additionalProperties"] is False, name
 

@@ -113,10 +113,10 @@ def test_the_second_key_of_a_worker_is_the_same_worker(far: RemoteClient) -> Non
     good(second.report("complete", job))
 
 
-@pytest.mark.parametrize("key", ["", "short", "x" * 65, "with space", "ünïcode-key", "a;b;c;d;e"])
-def test_a_claim_needs_a_proper_key(far: RemoteClient, key: str) -> None:
+@pytest.mark.parametrize("key", ["short", "x" * 65, "with space", "ünïcode-key", "a;b;c;d;e"])
+def test_the_key_of_a_claim_has_a_form(far: RemoteClient, key: str) -> None:
     enqueue_remote()
-    answer = far.send("claim", {}, **({"Idempotency_Key": key} if key else {}))
+    answer = far.send("claim", {}, Idempotency_Key=key)
     assert "Idempotency-Key" in refused(answer, 422, "invalid")
     assert not Job.objects.leased().exists()
 
