@@ -235,7 +235,7 @@ def act(admin: Any, request: HttpRequest, worker_id: str) -> HttpResponse:
         level = messages.WARNING
     admin.message_user(request, said, level, extra_tags=f"worker_{verb.name}")
     if not Worker.objects.filter(pk=worker.pk).exists():
-        return redirect("admin:jobs_worker_changelist", current_app=admin.admin_site.name)
+        return redirect(reverse("admin:jobs_worker_changelist", current_app=admin.admin_site.name))
     return redirect(address_of(admin, worker.pk))
 
 

@@ -152,7 +152,7 @@ def test_a_write_that_waited_for_the_lock_while_its_lease_expired_is_refused(
         expire(job.id)
         late = Background(partial(write, lease))
         late.wait_until_blocked()
-    outcome = late.outcome()
+    outcome: Any = late.outcome()
     assert isinstance(outcome, LeaseLost) or list(outcome) == [lease]
     after = stored(job)
     assert (after.status, after.progress_percent) == (Status.PROCESSING, 0), "nobody has swept"
