@@ -167,7 +167,7 @@ class WorkerNameTaken(WorkerRefused):
     code = "name_taken"
 
     def __init__(self, name: str) -> None:
-        super().__init__(f"A worker named {name!r} is running already; choose another --name.")
+        super().__init__(f"Another worker is named {name!r}.")
 
 
 class WorkerDismissed(WorkerRefused):

@@ -17,7 +17,7 @@ from django.db.models.functions import Now
 from jobs import conf, database, processes, wakeup
 from jobs.exceptions import UnknownWorker, WorkerNameTaken
 from jobs.lifecycle.recovering import recover_lost
-from jobs.models import JobTypeState, Worker, WorkerKind, WorkerStatus
+from jobs.models import Job, JobTypeState, Worker, WorkerKind, WorkerStatus
 from jobs.signals import announce_workers, raise_alarm
 
 F = TypeVar("F", bound=Callable[[Collection[str]], Iterable[str]])
@@ -254,6 +254,20 @@ def drain(worker_ids: Collection[str]) -> list[str]:
     """Ask these workers to finish what they run and then stop."""
     running = Worker.objects.filter(pk__in=worker_ids, stopped_at__isnull=True, draining=False)
     return _flag(running, draining=True)
+
+
+def forget(worker_ids: Collection[str]) -> list[str]:
+    """Delete the records of these workers, with their keys; what they did stays in the attempts, with their names.
+
+    Only of workers that are offline and hold no job. Returns those that were deleted.
+    """
+    with database.atomic():
+        offline = Worker.objects.filter(pk__in=worker_ids, status=WorkerStatus.OFFLINE).order_by("pk")
+        ids = set(offline.select_for_update().values_list("pk", flat=True))
+        # Lock, then check: a claim takes the lock of its worker first.
+        ids -= set(Job.objects.leased().filter(worker__in=ids).values_list("worker_id", flat=True))
+        Worker.objects.filter(pk__in=ids).delete()
+    return sorted(ids)
 
 
 def _flag(workers: Any, **change: bool) -> list[str]:

@@ -20,9 +20,12 @@ from jobs.lifecycle import Lease
 from jobs.lifecycle.recovering import recover_lost
 from jobs.models import Job, JobTypeState, Status, Worker, WorkerKey, WorkerKind, WorkerStatus
 from jobs.signals import announce_workers, raise_alarm
+from jobs.ulid import new_ulid
 from jobs.versions import is_outdated
 
 STARTING, BUSY, STOPPED = "starting", "busy", "stopped"
+REGISTRATION = "registration"
+"""Who issued, or revoked, a key by registering."""
 OUTDATED = "outdated"
 
 
@@ -62,26 +65,63 @@ def offered(names: Collection[str] | None = None) -> list[str]:
     ]
 
 
+def random_name() -> str:
+    """For a worker that registers without a name."""
+    return f"remote-{new_ulid()[-8:].lower()}"
+
+
 def register(name: str, announcement: Announcement) -> tuple[Worker, WorkerKey, str]:
-    """A new remote worker with its first key, which nobody can read again."""
+    """A remote worker with a new key, which nobody can read again. Raises WorkerNameTaken.
+
+    The name of a remote worker that is offline is taken over, with its history: its former keys are revoked, and what
+    it still held goes back to the queue, since nobody can report about it any more.
+    """
     told = announcement.with_all_types()
+    if Worker.objects.online().filter(name=name).exists():
+        fleet.mark_silent_offline()  # it may be silent for long, and nobody has looked
 
     def write() -> tuple[Worker, WorkerKey, str]:
         with database.atomic():
-            worker = Worker(name=name, kind=WorkerKind.REMOTE, status=WorkerStatus.ACTIVE)
-            for field, value in told.changes(worker).items():
-                setattr(worker, field, value)
-            try:
-                with database.atomic():
-                    worker.save(force_insert=True)
-            except IntegrityError:
-                raise WorkerNameTaken(name) from None
+            worker = _create(name) or _take_over(name)
+            changes = {
+                **told.changes(worker),
+                "status": WorkerStatus.ACTIVE,
+                "registered_at": Now(),
+                "last_heartbeat": Now(),
+                "stopped_at": None,
+                "draining": False,
+            }
+            Worker.objects.filter(pk=worker.pk).update(**changes)
+            worker.refresh_from_db()
             _know(worker.job_types)
-            record, key = worker_keys.issue(worker, actor="registration")
+            record, key = worker_keys.issue(worker, actor=REGISTRATION)
             announce_workers([worker.pk])
+            live.hint_on_commit()
         return worker, record, key
 
     return database.when_unlocked(write)
+
+
+def _create(name: str) -> Worker | None:
+    """None: the name belongs to a worker already, perhaps since this very moment."""
+    try:
+        with database.atomic():
+            worker: Worker = Worker.objects.create(name=name, kind=WorkerKind.REMOTE)
+    except IntegrityError:
+        return None
+    return worker
+
+
+def _take_over(name: str) -> Worker:
+    """The offline remote worker of this name, its row locked: of two registrations at once, one finds it online."""
+    worker: Worker | None = Worker.objects.select_for_update().filter(name=name).first()
+    if worker is None:
+        raise WorkerNameTaken(name)  # and was forgotten in this very moment
+    if worker.kind != WorkerKind.REMOTE or worker.status != WorkerStatus.OFFLINE:
+        raise WorkerNameTaken(name)
+    worker_keys.revoke_all(worker, actor=REGISTRATION)
+    recover_lost(worker.pk, f"worker {worker.name} has registered anew")
+    return worker
 
 
 def _know(types: Collection[str]) -> None:
@@ -124,7 +164,7 @@ def heartbeat(
     if running:
         lifecycle.renew(worker.pk, [lease.job_id for lease in running])
     housekeeping.keep_house()
-    leases = _held(worker)
+    leases = lifecycle.live_leases(worker.pk)
     return Orders(worker, order, leases, _to_stop(worker, order, leases, running))
 
 
@@ -135,10 +175,63 @@ def _say(worker: Worker, status: str) -> str:
         live.hint_on_commit()
         worker.status = WorkerStatus.OFFLINE
         return worker.order
-    order = fleet.heartbeat(worker, busy=status == BUSY)
-    worker.status = WorkerStatus.BUSY if status == BUSY else WorkerStatus.IDLE
-    worker.disabled = worker.disabled or order == "disabled"
-    return order
+
+    def write() -> None:
+        with database.atomic():
+            worker.disabled, worker.draining = _lock(worker)
+            # Lock, then check: its last key may have been revoked since this request has shown it.
+            if not WorkerKey.objects.usable().filter(worker=worker).exists():
+                raise UnknownWorker(worker.pk)
+            worker.status = WorkerStatus.BUSY if status == BUSY or _holds_a_job(worker) else _SAID[status]
+            Worker.objects.filter(pk=worker.pk).update(
+                status=worker.status, last_heartbeat=Now(), stopped_at=None
+            )
+            announce_workers([worker.pk])
+
+    database.when_unlocked(write)
+    return worker.order
+
+
+_SAID = {STARTING: WorkerStatus.IDLE, "idle": WorkerStatus.IDLE, "active": WorkerStatus.ACTIVE}
+"""What is recorded of a worker that says so and holds no job."""
+
+
+def _lock(worker: Worker) -> tuple[bool, bool]:
+    """Lock the worker's row. Returns whether it is disabled, and whether it drains."""
+    lock = "FOR NO KEY UPDATE" if database.is_postgres() else ""
+    rows = database.fetch(f"SELECT disabled, draining FROM jobs_worker WHERE id = %s {lock}", [worker.pk])
+    if not rows:
+        raise UnknownWorker(worker.pk)
+    return bool(rows[0][0]), bool(rows[0][1])
+
+
+def _holds_a_job(worker: Worker) -> bool:
+    return bool(Job.objects.leased().filter(worker_id=worker.pk).exists())
+
+
+def mark_busy(worker: Worker) -> None:
+    """It has claimed a job: in that transaction, which has locked the worker's row."""
+    Worker.objects.filter(pk=worker.pk).update(status=WorkerStatus.BUSY)
+    announce_workers([worker.pk])
+
+
+def mark_idle(worker_id: str) -> None:
+    """After a lease of this worker has ended: it is not busy any more if that was its last one."""
+    holds_nothing = (
+        "id = %s AND status = 'busy' AND NOT EXISTS"
+        " (SELECT 1 FROM jobs_job WHERE worker_id = jobs_worker.id AND status = 'processing')"
+    )
+    lock = "FOR NO KEY UPDATE" if database.is_postgres() else ""
+
+    def write() -> None:
+        with database.atomic(), database.connection().cursor() as cursor:
+            # Lock, then check once more: a claim of the same worker may have been under way.
+            if database.fetch(f"SELECT 1 FROM jobs_worker WHERE {holds_nothing} {lock}", [worker_id]):
+                cursor.execute(f"UPDATE jobs_worker SET status = 'idle' WHERE {holds_nothing}", [worker_id])
+                announce_workers([worker_id])
+                live.hint_on_commit()
+
+    database.when_unlocked(write)
 
 
 def _announce(worker: Worker, changes: dict[str, Any], *, afresh: bool) -> None:
@@ -152,14 +245,6 @@ def _announce(worker: Worker, changes: dict[str, Any], *, afresh: bool) -> None:
         Worker.objects.filter(pk=worker.pk).update(**changes)
         _know(changes.get("job_types", []))
     worker.refresh_from_db()
-
-
-def _held(worker: Worker) -> dict[Lease, datetime]:
-    rows: Any = Job.objects.leased().filter(worker_id=worker.pk)
-    return {
-        Lease(job_id, token, worker.pk): expires_at
-        for job_id, token, expires_at in rows.values_list("id", "lease_token", "claim_expires_at")
-    }
 
 
 def _to_stop(

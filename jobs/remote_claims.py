@@ -9,14 +9,14 @@ from dataclasses import dataclass, fields
 from datetime import datetime
 from typing import Any
 
-from jobs import conf, database, housekeeping
+from jobs import conf, database, housekeeping, remote
 from jobs.exceptions import UnknownWorker, WorkerDisabled, WorkerOutdated
-from jobs.lifecycle import Lease
+from jobs.lifecycle import Lease, live_leases
 from jobs.lifecycle.bands import Band, find_bands
 from jobs.lifecycle.claiming import claim_from, eligible_types
-from jobs.lifecycle.leases import ClaimedJob
-from jobs.models import Attempt, Job, Outcome, Worker
-from jobs.remote import offered
+from jobs.lifecycle.leases import ClaimedJob, is_dead
+from jobs.lifecycle.recovering import recover_expired
+from jobs.models import Attempt, Job, Outcome, Worker, WorkerStatus
 from jobs.versions import is_outdated
 
 
@@ -32,14 +32,17 @@ class HeldJob(ClaimedJob):
         return cls(**known, expires_at=expires_at)
 
 
-def claim(worker: Worker, *, key: str, slots: int, types: Collection[str] | None = None) -> list[HeldJob]:
-    """Up to so many jobs. The same key again gets the same leases, as far as they live, and never further ones."""
+def claim(
+    worker: Worker, *, key: str | None, slots: int, types: Collection[str] | None = None
+) -> list[HeldJob]:
+    """Up to `slots` jobs. The same key again gets the same leases, as far as they live, and never further ones;
+    without a key each claim is a new one."""
     settings = conf.current()
     if worker.disabled:
         raise WorkerDisabled(worker.name)
     if is_outdated(worker.version, settings.min_worker_version):
         raise WorkerOutdated(worker.name, worker.version, settings.min_worker_version)
-    names = offered(eligible_types(worker, types))
+    names = remote.offered(eligible_types(worker, types))
     bands = find_bands(names)
     if not bands:
         housekeeping.keep_house()
@@ -49,10 +52,10 @@ def claim(worker: Worker, *, key: str, slots: int, types: Collection[str] | None
     return database.when_unlocked(lambda: _claim_once(worker, key, slots, bands))
 
 
-def _claim_once(worker: Worker, key: str, slots: int, bands: list[Band]) -> list[HeldJob]:
+def _claim_once(worker: Worker, key: str | None, slots: int, bands: list[Band]) -> list[HeldJob]:
     with database.atomic():
         # Requests of one worker come one after the other, so that none sees a key, or places, as free that are not.
-        concurrency = _lock_places(worker)
+        concurrency, is_busy = _lock_places(worker)
         answered = _answered(worker, key)
         if answered is not None:
             return read_held(worker, answered)
@@ -61,8 +64,10 @@ def _claim_once(worker: Worker, key: str, slots: int, bands: list[Band]) -> list
         jobs = claim_from(bands, worker, free, held) if free > 0 else []
         if not jobs:
             return []
-        given = [[job.lease.job_id, job.lease.token] for job in jobs]
-        _keep_answer(worker, key, given)
+        if not is_busy:
+            remote.mark_busy(worker)
+        if key is not None:
+            _keep_answer(worker, key, [[job.lease.job_id, job.lease.token] for job in jobs])
         expires_at = _first_expiry(jobs)
     return [HeldJob.of(job, expires_at) for job in jobs]
 
@@ -70,15 +75,18 @@ def _claim_once(worker: Worker, key: str, slots: int, bands: list[Band]) -> list
 # Written by hand: Django takes longer to compose these statements, for each request anew, than they take to run.
 
 
-def _lock_places(worker: Worker) -> int:
+def _lock_places(worker: Worker) -> tuple[int, bool]:
+    """How many jobs this worker runs at once, and whether it is known to be busy. Its row is locked."""
     lock = "FOR NO KEY UPDATE" if database.is_postgres() else ""
-    rows = database.fetch(f"SELECT concurrency FROM jobs_worker WHERE id = %s {lock}", [worker.pk])
+    rows = database.fetch(f"SELECT concurrency, status FROM jobs_worker WHERE id = %s {lock}", [worker.pk])
     if not rows:
         raise UnknownWorker(worker.pk)
-    return int(rows[0][0])
+    return int(rows[0][0]), rows[0][1] == WorkerStatus.BUSY
 
 
-def _answered(worker: Worker, key: str) -> list[Lease] | None:
+def _answered(worker: Worker, key: str | None) -> list[Lease] | None:
+    if key is None:
+        return None
     rows = database.fetch(
         "SELECT leases FROM jobs_claimanswer WHERE worker_id = %s AND key = %s", [worker.pk, key]
     )
@@ -94,11 +102,24 @@ def _keep_answer(worker: Worker, key: str, leases: list[list[Any]]) -> None:
 
 
 def _held_by_type(worker: Worker) -> Counter[str]:
-    rows = database.fetch(
-        "SELECT type, count(*) FROM jobs_job WHERE status = 'processing' AND worker_id = %s GROUP BY type",
+    """How many live leases this worker holds. Expired ones end here: they take none of its places."""
+    held = _count_held(worker)
+    expired = [name for name, _, expired in held if expired]
+    if is_dead(bool(expired)):
+        recover_expired(expired)
+        held = _count_held(worker)
+    return Counter({name: count for name, count, _ in held})
+
+
+def _count_held(worker: Worker) -> list[tuple[Any, ...]]:
+    """By type: how many leases, and how many of them have expired."""
+    return database.fetch(
+        f"""
+        SELECT type, count(*), count(CASE WHEN claim_expires_at <= {database.now_sql()} THEN 1 END)
+        FROM jobs_job WHERE status = 'processing' AND worker_id = %s GROUP BY type
+        """,
         [worker.pk],
     )
-    return Counter(dict(rows))
 
 
 def _first_expiry(jobs: Sequence[ClaimedJob]) -> datetime:
@@ -113,10 +134,10 @@ def read_held(worker: Worker, leases: Collection[Lease]) -> list[HeldJob]:
     """The jobs of those of these leases that live."""
     if not leases:
         return []
-    ids = frozenset(lease.job_id for lease in leases)
-    jobs = Job.objects.leased().filter(pk__among=ids, worker_id=worker.pk).in_claim_order()
+    live = live_leases(worker.pk).keys() & set(leases)
+    jobs = Job.objects.leased().filter(pk__among=frozenset(lease.job_id for lease in live)).in_claim_order()
     held = [_held(job) for job in jobs.defer("result", "last_error")]
-    return [job for job in held if job.lease in leases]
+    return [job for job in held if job.lease in live]
 
 
 def _held(job: Job) -> HeldJob:
@@ -136,9 +157,10 @@ def _held(job: Job) -> HeldJob:
     )
 
 
-def has_run(worker: Worker, job_id: str) -> bool:
-    """This worker has held a lease of this job, now or before."""
-    return bool(Attempt.objects.filter(job_id=job_id, worker_id=worker.pk).exists())
+def tokens_of(worker: Worker, job_id: str) -> list[int]:
+    """The tokens of the leases of this job that this worker holds or has held."""
+    mine = Attempt.objects.filter(job_id=job_id, worker_id=worker.pk)
+    return list(mine.order_by("token").values_list("token", flat=True))
 
 
 def was_released(lease: Lease) -> bool:

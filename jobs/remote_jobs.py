@@ -9,10 +9,10 @@ from typing import Any, TypeVar
 
 from django.db import DatabaseError
 
-from jobs import database, lifecycle, registry, remote_claims
+from jobs import database, lifecycle, registry, remote, remote_claims
 from jobs.exceptions import InvalidPayload, LeaseLost, PermanentFailure, RetryLater
 from jobs.lifecycle import FailureReport, Lease
-from jobs.lifecycle.leases import lock_leased
+from jobs.lifecycle.leases import IS_EXPIRED, is_dead, lock_leased
 from jobs.models import Job, Status, Worker
 from jobs.remote_work import PLAIN, DoneAtSite, FileRefused, RemoteJob, RemoteWork, SourceFile
 from jobs.worker.context import JobContext
@@ -27,16 +27,17 @@ _OF_THE_REQUEST = (LeaseLost, FileRefused, InvalidPayload, DatabaseError)
 
 
 def find(worker: Worker, lease: Lease) -> RemoteJob:
-    """The job under this lease, or LeaseLost."""
+    """The job under this live lease, or LeaseLost."""
     held = Job.objects.filter(pk=lease.job_id, status=Status.PROCESSING)
     row = (
         held.filter(lease_token=lease.token, worker_id=lease.worker_id)
-        .values_list("type", "payload", "attempt_number", "max_attempts")
+        .values_list("type", "payload", "attempt_number", "max_attempts", IS_EXPIRED)
         .first()
     )
-    if row is None:
+    if row is None or is_dead(row[4]):
         raise LeaseLost(lease.job_id)
-    return RemoteJob(lease, *row, worker)
+    type_name, payload, attempt, max_attempts, _ = row
+    return RemoteJob(lease, type_name, payload, attempt, max_attempts, worker)
 
 
 def work_of(job: RemoteJob) -> RemoteWork:
@@ -90,7 +91,7 @@ def _as_decided(job: RemoteJob, ask: Callable[[], T]) -> T:
         failure = FailureReport.of(later, retry_in=later.delay, counted=later.counted)
     except PermanentFailure as final:
         failure = FailureReport.of(final, permanent=True)
-    lifecycle.fail(job.lease, failure)
+    _fail(job.lease, failure)
     raise LeaseLost(job.lease.job_id)
 
 
@@ -103,7 +104,7 @@ def _as_attempt(job: RemoteJob, work: Callable[[], T]) -> T:
     except Exception as error:
         log.warning("job %s: the site's part of it has failed", job.lease.job_id, exc_info=True)
         failure = FailureReport.of(error)
-    lifecycle.fail(job.lease, failure)
+    _fail(job.lease, failure)
     raise LeaseLost(job.lease.job_id)
 
 
@@ -124,7 +125,7 @@ def complete(worker: Worker, lease: Lease, result: Any) -> None:
     """Raises FileRefused when the type misses something; then nothing has changed."""
     job = _find_or_none(worker, lease)
     if job is None or not _has_a_say(work_of(job)):
-        lifecycle.complete(lease, result)
+        _complete(lease, result)
     elif isinstance(work_of(job), DoneAtSite):
         _run_here(job)
     else:
@@ -142,10 +143,10 @@ def _run_here(job: RemoteJob) -> None:
         lock_leased(job.lease)  # whoever has lost the job starts nothing
     outcome = run_handler(context_of(job))
     if outcome is not None and outcome.failure is None:
-        return lifecycle.complete(job.lease, outcome.result)
+        return _complete(job.lease, outcome.result)
     if outcome is not None and outcome.failure is not None:
         log.warning("job %s: %s: %s", job.lease.job_id, outcome.failure.type, outcome.failure.message)
-        lifecycle.fail(job.lease, outcome.failure)
+        _fail(job.lease, outcome.failure)
     raise LeaseLost(job.lease.job_id)
 
 
@@ -161,13 +162,34 @@ def _finish(job: RemoteJob, result: Any) -> None:
             lifecycle.complete(job.lease, result)
 
     database.when_unlocked(write)
+    remote.mark_idle(job.lease.worker_id)
 
 
 def fail(worker: Worker, lease: Lease, failure: FailureReport) -> Status:
     job = _find_or_none(worker, lease) if failure.counted else None
     if job is not None:
         work_of(job).failed(job, failure)
-    return lifecycle.fail(lease, failure)
+    return _fail(lease, failure)
+
+
+def release(lease: Lease, *, reason: str) -> bool:
+    """False: the lease was lost. A repeated release, whose answer got lost, is a success again."""
+    lost = lifecycle.release([lease], reason=reason)
+    if lost:
+        return remote_claims.was_released(lease)
+    remote.mark_idle(lease.worker_id)
+    return True
+
+
+def _complete(lease: Lease, result: Any) -> None:
+    lifecycle.complete(lease, result)
+    remote.mark_idle(lease.worker_id)
+
+
+def _fail(lease: Lease, failure: FailureReport) -> Status:
+    status = lifecycle.fail(lease, failure)
+    remote.mark_idle(lease.worker_id)
+    return status
 
 
 def _find_or_none(worker: Worker, lease: Lease) -> RemoteJob | None:

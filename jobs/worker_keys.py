@@ -15,7 +15,7 @@ from django.db.models import BooleanField, DateTimeField, Field, JSONField, Q
 from django.db.models.functions import Now
 
 from jobs import database
-from jobs.models import Worker, WorkerKey
+from jobs.models import Worker, WorkerKey, WorkerStatus
 from jobs.models.worker_key import PREFIX_LENGTH
 from jobs.payloads import storable
 
@@ -111,11 +111,23 @@ def _use_is_due() -> Q:
 
 
 def revoke(key_ids: list[int], *, actor: str = "") -> list[int]:
-    """These keys open nothing any more, from this moment on. Returns those that did until now."""
+    """These keys open nothing any more, from this moment on. Returns those that did until now.
+
+    A worker that is left without a usable key is offline at once.
+    """
     with database.atomic():
+        owners = set(WorkerKey.objects.filter(pk__in=key_ids).values_list("worker_id", flat=True))
+        # First of all, since heartbeats and claims lock their worker's row before they look at anything else.
+        list(
+            Worker.objects.filter(pk__in=owners)
+            .order_by("pk")
+            .select_for_update(no_key=True)
+            .values_list("pk")
+        )
         live = WorkerKey.objects.filter(pk__in=key_ids, revoked_at__isnull=True).select_for_update()
         ids = list(live.values_list("pk", flat=True))
         WorkerKey.objects.filter(pk__in=ids).update(revoked_at=Now(), revoked_by=storable(actor)[:200])
+        Worker.objects.filter(pk__in=owners).revoked().update(status=WorkerStatus.OFFLINE)
     return ids
 
 

@@ -43,11 +43,12 @@ class WorkerAdmin(ReadOnlyAdmin):
     list_per_page = 50
     show_full_result_count = False
     form = RemoteWorkerForm
-    actions = ("disable", "enable", "drain")
+    actions = ("disable", "enable", "drain", "forget")
 
     def get_queryset(self, request: HttpRequest) -> Any:
         running = Job.objects.leased().only(*RUNNING_FIELDS).order_by("claimed_at")
-        return super().get_queryset(request).prefetch_related(Prefetch("running_jobs", running))
+        workers: Any = super().get_queryset(request)
+        return workers.with_revocation().prefetch_related(Prefetch("running_jobs", running))
 
     def get_urls(self) -> list[Any]:
         stream = partial(stream_view, self.admin_site)
@@ -161,6 +162,14 @@ class WorkerAdmin(ReadOnlyAdmin):
         self.perform(request, queryset, "worker_drain", "asked to drain", fleet.drain)
         live.hint_on_commit()
 
+    @admin.action(description="Forget those that are offline and hold no job", permissions=["forget"])
+    def forget(self, request: HttpRequest, queryset: QuerySet[Worker]) -> None:
+        self.perform(request, queryset, "worker_forget", "forgotten", fleet.forget)
+        live.hint_on_commit()
+
+    def has_forget_permission(self, request: HttpRequest) -> bool:
+        return worker_page.WORKER_VERBS["forget"].is_permitted(request.user)
+
 
 def running_html(worker: Worker, site: str) -> SafeString:
     context = {"jobs": list(worker.running_jobs.all()), "concurrency": worker.concurrency, "site": site}
@@ -170,7 +179,8 @@ def running_html(worker: Worker, site: str) -> SafeString:
 def read_workers(site: str) -> live.State:
     running = Job.objects.leased().only(*RUNNING_FIELDS).order_by("claimed_at")
     state: dict[str, Any] = {}
-    for worker in Worker.objects.prefetch_related(Prefetch("running_jobs", running))[:MOST_FOLLOWED]:
+    workers = Worker.objects.with_revocation().prefetch_related(Prefetch("running_jobs", running))
+    for worker in workers[:MOST_FOLLOWED]:
         state |= worker_page.worker_values(worker)
         state[f"worker.{worker.pk}.running"] = running_html(worker, site)
     return state

@@ -40,6 +40,10 @@ class WorkerVerb:
     do: Callable[[list[str]], list[str]]
     is_possible: Callable[[Worker], bool]
     is_dangerous: bool = False
+    permission: str = "change"
+
+    def is_permitted(self, user: Any) -> bool:
+        return bool(user.has_perm(f"jobs.{self.permission}_worker"))
 
 
 WORKER_VERBS = {
@@ -73,6 +77,16 @@ WORKER_VERBS = {
             ),
             is_dangerous=True,
         ),
+        WorkerVerb(
+            "forget",
+            "Forget",
+            "forgotten",
+            "Its record and its keys are deleted; what it did stays in the history of the jobs.",
+            fleet.forget,
+            lambda worker: worker.status == WorkerStatus.OFFLINE and not worker.running_jobs.all(),
+            is_dangerous=True,
+            permission="delete",
+        ),
     )
 }
 
@@ -90,7 +104,7 @@ def _visible(admin: Any, request: HttpRequest, worker_id: str) -> Worker:
     check_view(admin, request)
     worker: Worker | None = None
     if "\0" not in worker_id:
-        worker = Worker.objects.filter(pk=worker_id).first()
+        worker = Worker.objects.with_revocation().filter(pk=worker_id).first()
     if worker is None:
         raise Http404("There is no such worker.")
     return worker
@@ -110,7 +124,6 @@ def show(admin: Any, request: HttpRequest, worker_id: str, *, new_key: str = "")
     worker = _visible(admin, request, worker_id)
     if request.method not in ("GET", "HEAD") and not new_key:
         return HttpResponseNotAllowed(["GET", "HEAD"])
-    may_change = admin.has_change_permission(request)
     may_issue, may_revoke = (request.user.has_perm(f"jobs.{verb}_workerkey") for verb in ("add", "change"))
     sees_keys = may_issue or may_revoke or request.user.has_perm("jobs.view_workerkey")
     keys = list(worker.keys.all()[:100]) if sees_keys else []
@@ -131,7 +144,7 @@ def show(admin: Any, request: HttpRequest, worker_id: str, *, new_key: str = "")
                 "live": f"worker.{worker.pk}.can_{verb.name}",
             }
             for verb in WORKER_VERBS.values()
-            if may_change
+            if verb.is_permitted(request.user)
         ],
         "running": _running(worker),
         "history": _history(worker),
@@ -180,7 +193,7 @@ def worker_values(worker: Worker) -> dict[str, Any]:
 
 
 def read_worker(worker_id: str, site: str) -> live.State:
-    worker = Worker.objects.filter(pk=worker_id).first()
+    worker = Worker.objects.with_revocation().filter(pk=worker_id).first()
     if worker is None:
         return {}
     context = {"site": site, "running": _running(worker), "history": _history(worker)}
@@ -208,9 +221,9 @@ def act(admin: Any, request: HttpRequest, worker_id: str) -> HttpResponse:
     worker = _visible(admin, request, worker_id)
     if request.method != "POST":
         return HttpResponseNotAllowed(["POST"])
-    if not admin.has_change_permission(request):
-        raise PermissionDenied
     verb = WORKER_VERBS.get(request.POST.get("verb", ""))
+    if not (verb.is_permitted(request.user) if verb else admin.has_change_permission(request)):
+        raise PermissionDenied
     if verb is None:
         return HttpResponse("No such verb.", status=400, content_type="text/plain")
     if verb.is_possible(worker) and verb.do([worker.pk]):
@@ -218,9 +231,11 @@ def act(admin: Any, request: HttpRequest, worker_id: str) -> HttpResponse:
         live.hint_on_commit()
         said, level = f"The worker {worker.name} was {verb.done}. {verb.consequence}", messages.SUCCESS
     else:
-        said = f"Nothing was done: {worker.name} is {worker.order or worker.state} already."
+        said = f"Nothing was done: {worker.name} is {worker.order or worker.state}."
         level = messages.WARNING
     admin.message_user(request, said, level, extra_tags=f"worker_{verb.name}")
+    if not Worker.objects.filter(pk=worker.pk).exists():
+        return redirect(reverse("admin:jobs_worker_changelist", current_app=admin.admin_site.name))
     return redirect(address_of(admin, worker.pk))
 
 
@@ -272,6 +287,7 @@ def revoke_key(admin: Any, request: HttpRequest, worker_id: str) -> HttpResponse
         raise Http404("This worker has no such key.")
     if worker_keys.revoke([record.pk], actor=request.user.get_username()):
         log_rows(request, Worker, [worker.pk], f"revoked key {record}", {worker.pk: worker.name})
+        live.hint_on_commit()
         said, level = f"The key {record} opens nothing any more.", messages.SUCCESS
     else:
         said, level = f"The key {record} was revoked already.", messages.WARNING

@@ -168,8 +168,9 @@ def _way(scheme: dict[str, Any]) -> str:
 
 
 def _name(schema: dict[str, Any]) -> str:
-    """Of the schema that it refers to, if only as one of several; empty: none."""
-    names = [str(one.get("$ref", "")).rpartition("/")[2] for one in (schema, *schema.get("anyOf", ()))]
+    """Of the schema that it refers to, if only as one of several (anyOf; allOf where it has a default). Empty: none."""
+    several = (*schema.get("anyOf", ()), *schema.get("allOf", ()))
+    names = [str(one.get("$ref", "")).rpartition("/")[2] for one in (schema, *several)]
     return next(filter(None, names), "")
 
 

@@ -9,9 +9,9 @@ import json
 from datetime import datetime, timedelta
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
+from pydantic import AfterValidator, AliasChoices, BaseModel, ConfigDict, Field, TypeAdapter, model_validator
 
-from jobs import payloads
+from jobs import payloads, remote
 from jobs.exceptions import InvalidPayload
 from jobs.lifecycle import Lease
 from jobs.lifecycle.leases import FailureReport
@@ -51,8 +51,35 @@ Token = Annotated[int, Field(ge=1, le=BIGGEST, description="the lease token, as 
 TypeName = Annotated[str, Field(min_length=1, max_length=100), AfterValidator(_plain)]
 Types = Annotated[list[TypeName], Field(max_length=500)]
 Capability = Annotated[str, Field(min_length=1, max_length=100), AfterValidator(_plain)]
+_CAPABILITIES = TypeAdapter(list[Capability])
+
+
+def _named(given: list[str] | dict[str, Any]) -> list[str]:
+    """An object as the list that it stands for: {"gpu": true, "codecs": ["h264"]} is ["gpu", "codecs:h264"]."""
+    if isinstance(given, list):
+        return given
+    return _CAPABILITIES.validate_python([name for pair in given.items() for name in _names_of(*pair)])
+
+
+def _names_of(name: str, value: Any) -> list[str]:
+    if isinstance(value, bool) or value is None:
+        return [name] if value else []
+    if isinstance(value, dict):
+        return [f"{name}:{inner}" for pair in value.items() for inner in _names_of(*pair)]
+    values = value if isinstance(value, list) else [value]
+    if any(isinstance(one, list | dict) for one in values):
+        raise ValueError(f"{name[:60]}: A list may contain text and numbers only")
+    return [f"{name}:{one}" for one in values]
+
+
 Capabilities = Annotated[
-    list[Capability], Field(description="such as gpu; at most 10 KiB as JSON"), AfterValidator(_small)
+    list[Capability] | dict[str, Any],
+    Field(
+        description='a list such as ["gpu"], or an object: {"gpu": true, "codecs": ["h264"]} means "gpu" and '
+        '"codecs:h264"; at most 10 KiB as JSON'
+    ),
+    AfterValidator(_small),
+    AfterValidator(_named),
 ]
 Metadata = Annotated[
     dict[str, Any], Field(description="whatever helps people; at most 10 KiB as JSON"), AfterValidator(_small)
@@ -80,11 +107,17 @@ class _Telling(Sent):
     metadata: Metadata | None = None
 
     def announcement(self) -> Announcement:
-        return Announcement(self.types, self.capabilities, self.concurrency, self.version, self.metadata)
+        has = None if self.capabilities is None else list(self.capabilities)
+        return Announcement(self.types, has, self.concurrency, self.version, self.metadata)
 
 
 class Registration(_Telling):
-    name: Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9 ._:@+-]{0,99}$")]
+    name: Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9 ._:@+-]{0,99}$")] = Field(
+        default_factory=remote.random_name,
+        validation_alias=AliasChoices("name", "worker_name"),
+        description="also accepted as `worker_name`; without one the site makes one up",
+    )
+    worker_type: Literal["remote"] = Field("remote", description="no other kind registers here")
 
 
 class Registered(BaseModel):
@@ -103,12 +136,18 @@ class LeaseGiven(Sent):
 
 
 class Heartbeat(_Telling):
-    status: Literal["starting", "idle", "busy", "stopped"] = Field(
-        description="starting: a new process, whatever the former one held is lost; stopped: goodbye"
+    status: Literal["starting", "active", "idle", "busy", "stopped"] = Field(
+        "active",
+        description="starting: a new process, whatever the former one held is lost; stopped: goodbye; of the others, "
+        "busy is recorded for a worker that holds a job, whatever it says",
     )
     running: Annotated[list[LeaseGiven], Field(max_length=MOST_RUNNING)] = Field(
         default_factory=list, description="the leases of the jobs it runs; these are renewed"
     )
+
+
+ALIVE = Heartbeat.model_validate({})
+"""What an empty body says."""
 
 
 class HeldLease(BaseModel):
@@ -131,7 +170,8 @@ class HeartbeatAnswer(BaseModel):
         description="draining: finish and stop; disabled, outdated: stop what runs, claim nothing"
     )
     types: list[str] = Field(description="the job types it may claim")
-    leases: list[HeldLease] = Field(description="all that it holds")
+    current_job_id: str | None = Field(description="the job that it has held longest; null: it holds none")
+    leases: list[HeldLease] = Field(description="all that it holds, in the order of their claims")
     stop: list[JobToStop] = Field(description="of those it runs, the ones to stop now")
     heartbeat_seconds: float = Field(description="how soon the next heartbeat is expected")
     lease_seconds: float = Field(description="how long a lease lasts after its renewal")
@@ -146,6 +186,7 @@ class HeartbeatAnswer(BaseModel):
                 "state": orders.worker.state,
                 "order": orders.order,
                 "types": orders.worker.job_types,
+                "current_job_id": next((lease.job_id for lease in orders.leases), None),
                 "leases": [
                     {"job_id": lease.job_id, "token": lease.token, "expires_at": expires_at}
                     for lease, expires_at in orders.leases.items()
@@ -167,6 +208,10 @@ class HeartbeatAnswer(BaseModel):
 class Claim(Sent):
     slots: Places = Field(1, description="how many jobs it could start now")
     types: Types | None = Field(None, description="only these; empty: all that it handles")
+
+
+ONE_JOB = Claim.model_validate({})
+"""What an empty body asks for."""
 
 
 class ClaimedJob(BaseModel):
@@ -194,21 +239,59 @@ class ClaimAnswer(BaseModel):
 
 
 class Report(Sent):
+    """About the job that the path names."""
+
     token: Token
 
 
-class Progress(Report):
-    percent: Annotated[float, Field(ge=0, le=100)]
-    step: Annotated[str, Field(max_length=1000)] = Field("", description="the first 100 characters are kept")
+class ReportOfJob(Sent):
+    """About the job that the body names."""
+
+    job_id: Annotated[str, Field(min_length=1, max_length=26), AfterValidator(_plain)]
+    token: Token | None = Field(
+        None,
+        description="the lease token, as the claim gave it; may be left out if this worker has claimed the job once",
+    )
 
 
-class Completion(Report):
+class _Progress(Sent):
+    percent: Annotated[float, Field(ge=0, le=100)] = Field(
+        validation_alias=AliasChoices("percent", "progress_percent"),
+        description="also accepted as `progress_percent`",
+    )
+    step: Annotated[str, Field(max_length=1000)] = Field(
+        "",
+        validation_alias=AliasChoices("step", "current_step"),
+        description="the first 100 characters are kept; also accepted as `current_step`",
+    )
+
+
+class Progress(_Progress, Report):
+    pass
+
+
+class ProgressOfJob(_Progress, ReportOfJob):
+    pass
+
+
+class _Completion(Sent):
     result: Any = Field(None, description="any JSON, up to the site's PAYLOAD_MAX_BYTES")
 
 
-class Failure(Report):
+class Completion(_Completion, Report):
+    pass
+
+
+class CompletionOfJob(_Completion, ReportOfJob):
+    pass
+
+
+class _Failure(Sent):
     type: Annotated[str, Field(max_length=200)] = Field("Error", description="of the exception")
-    message: Annotated[str, Field(min_length=1, max_length=100_000)]
+    message: Annotated[str, Field(min_length=1, max_length=100_000)] = Field(
+        validation_alias=AliasChoices("message", "error_message"),
+        description="also accepted as `error_message`",
+    )
     traceback: Annotated[str, Field(max_length=100_000)] = ""
     permanent: bool = Field(False, description="trying again cannot help")
     retry_in_seconds: Annotated[float, Field(ge=0, le=LONGEST_RETRY)] | None = Field(
@@ -230,6 +313,14 @@ class Failure(Report):
         return FailureReport(
             self.type, self.message, self.traceback, self.permanent, wait, counted=self.counted
         )
+
+
+class Failure(_Failure, Report):
+    pass
+
+
+class FailureOfJob(_Failure, ReportOfJob):
+    pass
 
 
 class Release(Report):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Annotated, Any, TypeVar
 
 from django.core.exceptions import PermissionDenied
-from django.db.models import Count
+from django.db.models import Prefetch
 from django.http import HttpRequest
 from ninja import Path, Query, Router
 
@@ -173,11 +173,11 @@ def _limit(kind: registry.JobType, state: JobTypeState | None) -> int | None:
 @router.get("workers", response={200: schemas.WorkerPage, **refusals(*_STAFF, 422)}, summary="List workers")
 def workers(request: StaffRequest, cursor: Cursor = "", limit: Limit = 50) -> schemas.WorkerPage:
     _demand_view(request, "worker")
-    rows = list(Worker.objects.filter(pk__gt=cursor).order_by("pk")[: limit + 1])
-    held = Job.objects.leased().filter(worker__in=rows).order_by().values_list("worker")
-    running = dict(held.annotate(Count("pk")))
+    """With what each of them runs."""
+    found = Worker.objects.with_revocation().filter(pk__gt=cursor).order_by("pk")
+    rows = list(found.prefetch_related(_RUNNING)[: limit + 1])
     return schemas.WorkerPage(
-        workers=[schemas.WorkerRow.of(row, running.get(row.pk, 0)) for row in rows[:limit]],
+        workers=[schemas.WorkerRow.of(row) for row in rows[:limit]],
         next=rows[limit - 1].pk if len(rows) > limit else None,
     )
 
@@ -214,7 +214,30 @@ def revoke(request: StaffRequest, worker_id: Id) -> schemas.Revoked:
     keys = worker_keys.revoke_all(worker, actor=request.user.get_username())
     for key in keys:
         log_rows(request, Worker, [worker.pk], f"revoked key {key}", {worker.pk: worker.name})
-    return schemas.Revoked(revoked=[key.prefix for key in keys], worker=_row(worker))
+    live.hint_on_commit()
+    return schemas.Revoked(revoked=[key.prefix for key in keys], worker=_row(worker.pk))
+
+
+@router.post(
+    "workers/{worker_id}/forget",
+    response={200: schemas.Forgotten, **refusals(*_STAFF, 404, 409)},
+    summary="Forget a worker",
+)
+def forget(request: StaffRequest, worker_id: Id) -> schemas.Forgotten:
+    """Deletes the record of a worker that is offline or revoked, and its keys. Attempts and jobs keep its name.
+
+    409 `worker_online`: it is neither. 409 `worker_holds_jobs`: their leases have to run out first.
+    """
+    verb = WORKER_VERBS["forget"]
+    _demand(request, f"jobs.{verb.permission}_worker")
+    worker = _find(Worker, worker_id)
+    if not verb.do([worker.pk]):
+        if _row(worker.pk).running:
+            raise Refusal(409, "worker_holds_jobs", "It holds jobs; forget it when their leases are over.")
+        raise Refusal(409, "worker_online", "It is online; only a worker that is offline can be forgotten.")
+    log_rows(request, Worker, [worker.pk], verb.done, {worker.pk: worker.name})
+    live.hint_on_commit()
+    return schemas.Forgotten(id=worker.pk, name=worker.name)
 
 
 def _act_on_worker(request: StaffRequest, worker_id: str, name: str) -> schemas.WorkerChanged:
@@ -224,11 +247,17 @@ def _act_on_worker(request: StaffRequest, worker_id: str, name: str) -> schemas.
     if changed:
         log_rows(request, Worker, [worker.pk], verb.done, {worker.pk: worker.name})
         live.hint_on_commit()
-    return schemas.WorkerChanged(changed=changed, worker=_row(_find(Worker, worker_id)))
+    return schemas.WorkerChanged(changed=changed, worker=_row(worker.pk))
 
 
-def _row(worker: Worker) -> schemas.WorkerRow:
-    return schemas.WorkerRow.of(worker, Job.objects.leased().filter(worker=worker).count())
+_RUNNING = Prefetch("running_jobs", Job.objects.leased().only(*schemas.RUNNING).order_by("claimed_at", "pk"))
+
+
+def _row(worker_id: str) -> schemas.WorkerRow:
+    found = Worker.objects.with_revocation().prefetch_related(_RUNNING).filter(pk=worker_id).first()
+    if found is None:
+        raise NOT_FOUND
+    return schemas.WorkerRow.of(found)
 
 
 # -- permissions -------------------------------------------------------------------------------------------------------

@@ -104,11 +104,25 @@ class Queue(BaseModel):
     breakers: list[BreakerOfQueue]
 
 
+class RunningJob(Shown):
+    id: str
+    type: str
+    claimed_at: datetime
+    claim_expires_at: datetime
+    current_step: str
+    progress_percent: float
+
+
+RUNNING = (*RunningJob.model_fields, "worker")
+
+
 class WorkerRow(Shown):
     id: str
     name: str
     kind: Literal["local", "remote"]
-    state: Literal["active", "idle", "busy", "offline", "disabled"]
+    state: Literal["active", "idle", "busy", "offline", "disabled", "revoked"] = Field(
+        description="revoked: remote, and no key of it opens anything any more"
+    )
     draining: bool
     version: str
     types: list[str]
@@ -119,14 +133,20 @@ class WorkerRow(Shown):
     last_heartbeat: datetime | None
     stopped_at: datetime | None
     running: int = Field(description="how many jobs it holds")
+    current_job_id: str | None = Field(description="the job that it has held longest; null: it holds none")
+    current_jobs: list[RunningJob] = Field(description="all that it holds, in the order of their claims")
 
     @classmethod
-    def of(cls, worker: Worker, running: int) -> WorkerRow:
+    def of(cls, worker: Worker) -> WorkerRow:
+        """Reads `running_jobs`, which the caller has fetched in the order of their claims."""
+        jobs = list(worker.running_jobs.all())
         return cls.model_validate(
             {
                 "id": worker.pk,
                 "types": worker.job_types,
-                "running": running,
+                "running": len(jobs),
+                "current_job_id": jobs[0].pk if jobs else None,
+                "current_jobs": [RunningJob.model_validate(job) for job in jobs],
                 **{name: getattr(worker, name) for name in _AS_STORED},
             }
         )
@@ -155,6 +175,11 @@ class WorkerPage(BaseModel):
 class WorkerChanged(BaseModel):
     changed: bool = Field(description="false: it was so already")
     worker: WorkerRow
+
+
+class Forgotten(BaseModel):
+    id: str
+    name: str = Field(description="attempts and jobs keep it")
 
 
 class Revoked(BaseModel):

@@ -54,8 +54,10 @@ def read_crew(now: datetime, running: Sequence[RunningJob], addresses: Addresses
     rows = list(
         Worker.objects.filter(present)
         .only(
-            "id", "name", "status", "disabled", "draining", "last_heartbeat", "registered_at", "concurrency"
+            *("id", "name", "kind", "status", "disabled", "draining"),
+            *("last_heartbeat", "registered_at", "concurrency"),
         )
+        .with_revocation()
         .order_by(rank, "name")[:500]
     )
     late = now - 2 * conf.current().heartbeat_interval

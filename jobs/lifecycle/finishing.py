@@ -1,7 +1,7 @@
 """processing → completed, waiting, failed or pending: how a worker ends its lease.
 
-Every exit demands the lease: status, token and worker must match under the row's lock. Whatever follows from the end
-of a lease is written by `_follow_up`, in the same transaction.
+Every exit demands the live lease: status, token and worker must match under the row's lock, and it must not have
+expired. Whatever follows from the end of a lease is written by `_follow_up`, in the same transaction.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from jobs import conf, database, orchestrator, payloads, registry, wakeup
 from jobs.backoff import LONGEST, backoff
 from jobs.breakers import binding
 from jobs.exceptions import LeaseLost
-from jobs.lifecycle.leases import FailureReport, Lease, LockedJob, lock, lock_leased
+from jobs.lifecycle.leases import FailureReport, Lease, LockedJob, lock, lock_leased, spared
 from jobs.models import Attempt, Event, Job, Kind, Outcome, Status
 from jobs.signals import Transition, announce
 
@@ -41,6 +41,12 @@ def complete_many(reports: Sequence[tuple[Lease, Any]]) -> set[Lease]:
 def _complete(reports: Sequence[tuple[Lease, Any]]) -> set[Lease]:
     with database.atomic():
         ended = _end_completed(reports)
+        if len(ended) < len(reports):
+            done = {row.id for row in ended}
+            late = spared([lease for lease, _ in reports if lease.job_id not in done])
+            ended += _end_completed(
+                [report for report in reports if report[0] in late], although_expired=True
+            )
         _follow_up(ended, Outcome.COMPLETED, Status.COMPLETED)
         mine = {row.id for row in ended}
         return {lease for lease, _ in reports if lease.job_id not in mine and not _completed_before(lease)}
@@ -56,8 +62,11 @@ class Ended:
     workflow_id: str | None
 
 
-def _end_completed(reports: Sequence[tuple[Lease, Any]]) -> list[Ended]:
-    """One conditional UPDATE for the whole batch: status, token and worker decide, row by row, under its lock."""
+def _end_completed(reports: Sequence[tuple[Lease, Any]], *, although_expired: bool = False) -> list[Ended]:
+    """One conditional UPDATE for the whole batch: status, token, worker and expiry decide, row by row, under its
+    lock."""
+    if not reports:
+        return []
     postgres = database.is_postgres()
     leases = [
         (
@@ -83,6 +92,7 @@ def _end_completed(reports: Sequence[tuple[Lease, Any]]) -> list[Ended]:
         FROM {source}
         WHERE jobs_job.id = lease.id AND jobs_job.status = 'processing'
           AND jobs_job.lease_token = lease.token AND jobs_job.worker_id = lease.worker
+          {"" if although_expired else f"AND jobs_job.claim_expires_at > {database.now_sql()}"}
         RETURNING jobs_job.id, jobs_job.type, jobs_job.has_dependants, jobs_job.workflow_id
         """,
         [json.dumps(leases)],

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import traceback as tracebacks
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
@@ -98,11 +98,24 @@ class LockedJob:
     """By the database's clock when the lock was asked for, so never too early."""
 
     def is_under(self, lease: Lease) -> bool:
+        """True while this lease lives: the token matches, and its time is not up."""
         return (
             self.status == Status.PROCESSING
             and self.lease_token == lease.token
             and self.worker_id == lease.worker_id
+            and not is_dead(self.is_expired)
         )
+
+
+def is_dead(is_expired: bool | None) -> bool:
+    """Whether a lease is over because it has expired, swept or not. Within the recovery grace none is."""
+    from jobs.lifecycle.recovering import expiry_counts  # which imports this module
+
+    return bool(is_expired) and expiry_counts()
+
+
+IS_EXPIRED = ExpressionWrapper(Q(claim_expires_at__lte=Now()), output_field=BooleanField())
+"""A column for `values_list`: by the database's clock, the time of the lease is up."""
 
 
 _COLUMNS = (
@@ -116,7 +129,7 @@ _COLUMNS = (
     "has_dependants",
     "workflow_id",
     "priority",
-    ExpressionWrapper(Q(claim_expires_at__lte=Now()), output_field=BooleanField()),
+    IS_EXPIRED,
 )
 
 
@@ -131,8 +144,15 @@ def lock(job_ids: Iterable[str]) -> dict[str, LockedJob]:
     return {row[0]: LockedJob(*row) for row in rows}
 
 
+def spared(leases: Collection[Lease]) -> set[Lease]:
+    """Those of these leases that have expired and live on all the same, since expiry does not count now."""
+    expired = Job.objects.expired().filter(pk__among=frozenset(lease.job_id for lease in leases))
+    late = {Lease(*row) for row in expired.values_list("id", "lease_token", "worker_id")}.intersection(leases)
+    return set() if is_dead(bool(late)) else late
+
+
 def lock_leased(lease: Lease) -> LockedJob:
-    """The locked row of a live lease, or LeaseLost. The token decides."""
+    """The locked row of a live lease, or LeaseLost. Token and expiry decide."""
     row = lock([lease.job_id]).get(lease.job_id)
     if row is None or not row.is_under(lease):
         raise LeaseLost(lease.job_id)

@@ -5,9 +5,10 @@ from __future__ import annotations
 import json
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 
 from jobs import conf, database, payloads
-from jobs.lifecycle.leases import Lease
+from jobs.lifecycle.leases import IS_EXPIRED, Lease, is_dead, spared
 from jobs.models import Job, Status
 from jobs.signals import Progressed, announce_progress
 
@@ -25,14 +26,18 @@ def report_progress(reports: Sequence[ProgressReport]) -> list[Lease]:
 
     def write() -> set[Lease]:
         with database.atomic():
-            return _write_progress(list(latest.values()))
+            kept = _write_progress(list(latest.values()))
+            late = spared(latest.keys() - kept) if len(kept) < len(latest) else set()
+            return kept | _write_progress([latest[lease] for lease in late], although_expired=True)
 
     kept = database.when_unlocked(write) if latest else set()
     return [lease for lease in latest if lease not in kept]
 
 
-def _write_progress(reports: list[ProgressReport]) -> set[Lease]:
-    """One statement, however many jobs run: status, token and worker decide, row by row, under its lock."""
+def _write_progress(reports: list[ProgressReport], *, although_expired: bool = False) -> set[Lease]:
+    """One statement, however many jobs run: status, token, worker and expiry decide, row by row, under its lock."""
+    if not reports:
+        return set()
     columns = {"id": "text", "token": "bigint", "worker": "text", "percent": "float8", "step": "text"}
     if database.is_postgres():
         typed = ", ".join(f"{name} {kind}" for name, kind in columns.items())
@@ -58,6 +63,7 @@ def _write_progress(reports: list[ProgressReport]) -> set[Lease]:
         FROM {source}
         WHERE jobs_job.id = report.id AND jobs_job.status = 'processing'
           AND jobs_job.lease_token = report.token AND jobs_job.worker_id = report.worker
+          {"" if although_expired else f"AND jobs_job.claim_expires_at > {database.now_sql()}"}
         RETURNING jobs_job.id, jobs_job.lease_token, jobs_job.worker_id, jobs_job.type, jobs_job.workflow_id
         """,
         [conf.current().claim_duration.total_seconds(), json.dumps(rows)],
@@ -67,7 +73,7 @@ def _write_progress(reports: list[ProgressReport]) -> set[Lease]:
 
 
 def renew(worker_id: str, running: Collection[str] | None = None) -> int:
-    """Renew every lease of this worker whose job has started, or shown progress, within the stale timeout.
+    """Renew every live lease of this worker whose job has started, or shown progress, within the stale timeout.
 
     `running`: the jobs that the worker says it runs; whatever else it holds is left to expire.
     """
@@ -75,7 +81,12 @@ def renew(worker_id: str, running: Collection[str] | None = None) -> int:
     mine = Job.objects.recently_alive(settings.stale_timeout).filter(worker_id=worker_id)
     if running is not None:
         mine = mine.filter(pk__among=frozenset(running))
-    return int(mine.update(claim_expires_at=database.now_plus(settings.claim_duration)))
+    later = database.now_plus(settings.claim_duration)
+    renewed = int(mine.claimed().update(claim_expires_at=later))
+    all_are = running is not None and renewed == len(running)
+    if not all_are and mine.expired().exists() and not is_dead(True):
+        renewed += int(mine.expired().update(claim_expires_at=later))
+    return renewed
 
 
 def cancelled_among(leases: Collection[Lease]) -> set[Lease]:
@@ -87,7 +98,14 @@ def cancelled_among(leases: Collection[Lease]) -> set[Lease]:
     return {Lease(*row) for row in ended} & set(leases)
 
 
-def live_leases(worker_id: str) -> Collection[Lease]:
-    """What this worker holds, as the database sees it."""
-    held = Job.objects.leased().filter(worker_id=worker_id).values_list("id", "lease_token")
-    return {Lease(job_id, token, worker_id) for job_id, token in held}
+def live_leases(worker_id: str) -> dict[Lease, datetime]:
+    """The leases that this worker holds, as the database sees it, and when each expires; in the order of their
+    claims."""
+    held = Job.objects.leased().filter(worker_id=worker_id).order_by("claimed_at", "pk")
+    rows = list(held.values_list("id", "lease_token", "claim_expires_at", IS_EXPIRED))
+    expiry_decides = is_dead(any(row[3] for row in rows))
+    return {
+        Lease(job_id, token, worker_id): expires_at
+        for job_id, token, expires_at, is_expired in rows
+        if not (is_expired and expiry_decides)
+    }

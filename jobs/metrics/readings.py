@@ -5,13 +5,16 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 
+from django.db.models import Count
+
 from jobs import database, fleet, registry
 from jobs.alerts.wording import Kind
 from jobs.breakers import declarations, policy
 from jobs.metrics import catalogue
 from jobs.metrics.depth import read_depth
 from jobs.metrics.exposition import Metric, Sample
-from jobs.models import AlertKind, Breaker, RunTotal, WorkerStatus
+from jobs.models import AlertKind, Breaker, RunTotal, Worker, WorkerStatus
+from jobs.models.worker import state_of
 from jobs.run_totals import BEYOND, OUTCOMES, cumulate
 
 NAMED_WORKERS = 500
@@ -69,11 +72,11 @@ def _histogram(type_name: str, buckets: Mapping[str, int], seconds: float) -> It
 
 def _workers() -> Iterator[Reading]:
     counts: defaultdict[str, int] = defaultdict(int)
-    for status, disabled, count in database.fetch(
-        "SELECT status, disabled, count(*) FROM jobs_worker WHERE stopped_at IS NULL GROUP BY status, disabled"
-    ):
-        counts["disabled" if disabled else status] += count
-    statuses: Iterable[str] = [*WorkerStatus.values, "disabled"]
+    present = Worker.objects.with_revocation().filter(stopped_at__isnull=True).order_by()
+    grouped = present.values_list("status", "disabled", "is_revoked").annotate(Count("pk"))  # type: ignore[misc]
+    for status, disabled, revoked, count in grouped:
+        counts[state_of(status, disabled=disabled, revoked=revoked)] += count
+    statuses: Iterable[str] = [*WorkerStatus.values, "disabled", "revoked"]
     yield catalogue.WORKERS, [Sample(counts[status], {"status": status}) for status in statuses]
     heard = "coalesce(last_heartbeat, registered_at)"
     age = (

@@ -6,11 +6,13 @@ from datetime import timedelta
 from typing import Any, ClassVar
 
 from django.db import models
-from django.db.models import Q
+from django.db.models import Exists, ExpressionWrapper, OuterRef, Q
 from django.db.models.functions import Now
+from django.utils.functional import cached_property
 
 from jobs.database import now_minus
 from jobs.models.fields import ulid_primary_key
+from jobs.models.worker_key import WorkerKey
 
 
 class WorkerKind(models.TextChoices):
@@ -23,6 +25,19 @@ class WorkerStatus(models.TextChoices):
     IDLE = "idle"
     BUSY = "busy"
     OFFLINE = "offline"
+
+
+def _is_revoked() -> Q:
+    keys = WorkerKey.objects.filter(worker=OuterRef("pk"))
+    revoked: Q = Q(Exists(keys.filter(revoked_at__isnull=False))) & ~Q(Exists(keys.usable()))
+    return Q(kind=WorkerKind.REMOTE) & revoked
+
+
+def state_of(status: str, *, disabled: bool, revoked: bool) -> str:
+    """Revoked and disabled outrank whatever the process says of itself."""
+    if revoked and status == WorkerStatus.OFFLINE:
+        return "revoked"
+    return "disabled" if disabled else status
 
 
 class WorkerQuerySet(models.QuerySet["Worker"]):
@@ -38,6 +53,15 @@ class WorkerQuerySet(models.QuerySet["Worker"]):
         return self.filter(
             Q(last_heartbeat__lt=limit) | Q(last_heartbeat__isnull=True, registered_at__lt=limit)
         )
+
+    def revoked(self) -> WorkerQuerySet:
+        """Remote workers whose keys were revoked: none is left that opens anything."""
+        return self.filter(_is_revoked())
+
+    def with_revocation(self) -> WorkerQuerySet:
+        """For lists: `state` of these costs no further query."""
+        flag = ExpressionWrapper(_is_revoked(), output_field=models.BooleanField())
+        return self.annotate(is_revoked=flag)  # type: ignore[no-redef]  # in place of asking for each
 
     def heard_within(self, period: timedelta) -> WorkerQuerySet:
         return self.filter(last_heartbeat__gte=now_minus(period))
@@ -81,10 +105,16 @@ class Worker(models.Model):
     def __str__(self) -> str:
         return self.name
 
+    @cached_property
+    def is_revoked(self) -> bool:
+        """No key of it opens anything any more, since they were revoked."""
+        return bool(Worker.objects.filter(pk=self.pk).revoked().exists())
+
     @property
     def state(self) -> str:
-        """What people see: the disabled flag outranks whatever the process says of itself."""
-        return "disabled" if self.disabled else self.status
+        """What people see, as `state_of` has it."""
+        may_be_revoked = self.status == WorkerStatus.OFFLINE and self.kind == WorkerKind.REMOTE
+        return state_of(self.status, disabled=self.disabled, revoked=may_be_revoked and self.is_revoked)
 
     @property
     def order(self) -> str:

@@ -12,7 +12,7 @@ from django.test import Client
 from django.urls import reverse
 
 from jobs import enqueue, worker_keys
-from jobs.models import Event, Job, JobTypeState, Worker, WorkerKey, WorkerKind
+from jobs.models import Event, Job, JobTypeState, Worker, WorkerKey, WorkerKind, WorkerStatus
 from tests.support.pages.admin_pages import JOBS, act, client_of, failed_job, press, text_of
 from tests.support.pages.codes import told
 from tests.support.queue.actors import new_worker, status_of
@@ -30,6 +30,7 @@ class Scene:
         self.failed = failed_job()
         self.delayed = enqueue("tests.noop", delay=3600)
         self.worker = new_worker(kind=WorkerKind.REMOTE)
+        self.gone = new_worker(kind=WorkerKind.REMOTE, status=WorkerStatus.OFFLINE)
         self.key, _ = worker_keys.issue(self.worker)
         JobTypeState.objects.get_or_create(name="tests.noop")
 
@@ -75,6 +76,12 @@ class Scene:
             ),
             "disable: change_worker": lambda c: c.post(on_worker, {"verb": "disable"}),
             "drain: change_worker": lambda c: c.post(on_worker, {"verb": "drain"}),
+            "forget: delete_worker": lambda c: c.post(
+                reverse("admin:jobs_worker_act", args=[self.gone.pk]), {"verb": "forget"}
+            ),
+            "forget in the list: delete_worker": lambda c: c.post(
+                "/admin/jobs/worker/", {"action": "forget", "_selected_action": self.gone.pk}
+            ),
             "disable in the list: change_worker": lambda c: c.post(
                 "/admin/jobs/worker/", {"action": "disable", "_selected_action": self.worker.pk}
             ),
@@ -120,6 +127,8 @@ DEEDS = (
     "all that match: delete_job",
     "disable: change_worker",
     "drain: change_worker",
+    "forget: delete_worker",
+    "forget in the list: delete_worker",
     "disable in the list: change_worker",
     "add: add_worker",
     "issue: add_workerkey",

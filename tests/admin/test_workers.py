@@ -89,7 +89,7 @@ def test_a_worker_has_the_buttons_that_make_sense(admin_client: Client) -> None:
     assert buttons(admin_client, worker) == {"enable", "drain"}
     act(admin_client, worker, "drain")
     assert buttons(admin_client, worker) == {"enable"}
-    assert buttons(admin_client, new_worker(status="offline")) == {"disable"}
+    assert buttons(admin_client, new_worker(status="offline")) == {"disable", "forget"}
 
 
 def test_a_double_click_on_a_worker_does_it_once(admin_client: Client) -> None:
@@ -102,6 +102,33 @@ def test_a_double_click_on_a_worker_does_it_once(admin_client: Client) -> None:
     assert "w-1" in said(second)[-1]
     assert LogEntry.objects.count() == 1
     assert act(admin_client, worker, "explode").status_code == 400
+
+
+def test_a_worker_that_is_gone_is_forgotten_from_its_page_and_from_the_list(admin_client: Client) -> None:
+    gone, also, online = (
+        new_worker(name="gone", status="offline"),
+        new_worker(name="also", status="offline"),
+        new_worker(name="online"),
+    )
+    answer = act(admin_client, gone, "forget")
+    assert (told(answer), answer["Location"]) == (["worker_forget success"], WORKERS)
+    assert act(admin_client, gone, "forget").status_code == 404
+    assert told(act(admin_client, online, "forget"))[-1] == "worker_forget warning"
+    assert told(choose(admin_client, "forget", also, online))[-1] == "worker_forget success"
+    assert told(choose(admin_client, "forget", online))[-1] == "worker_forget warning"
+    assert list(Worker.objects.values_list("name", flat=True)) == ["online"]
+    assert list(LogEntry.objects.order_by("pk").values_list("object_repr", flat=True)) == ["gone", "also"]
+
+
+def test_a_worker_that_holds_a_job_is_not_forgotten(admin_client: Client) -> None:
+    worker = new_worker()
+    enqueue("tests.noop")
+    claim_one(worker)
+    Worker.objects.update(status="offline")
+    assert "forget" not in buttons(admin_client, worker)
+    assert told(act(admin_client, worker, "forget")) == ["worker_forget warning"]
+    assert told(choose(admin_client, "forget", worker))[-1] == "worker_forget warning"
+    assert Worker.objects.exists()
 
 
 def test_the_page_of_a_worker_shows_what_it_runs_and_has_run(

@@ -114,5 +114,6 @@ def test_a_body_of_another_kind_is_refused(far: RemoteClient) -> None:
         assert refused(answer, 415, "not_json")
 
 
-def test_no_body_at_all_is_a_body_without_its_fields(far: RemoteClient) -> None:
-    assert refused(far.send("heartbeat", b""), 422, "invalid")
+def test_no_body_at_all_is_a_body_without_its_fields(far: RemoteClient, job: dict[str, Any]) -> None:
+    assert refused(far.send(f"jobs/{job['job_id']}/progress", b""), 422, "invalid")
+    assert refused(far.send("progress", b""), 422, "invalid")

@@ -37,6 +37,7 @@ def test_the_document_lists_the_operations_of_the_contract(document: Any) -> Non
         "POST /api/worker/heartbeat",
         "POST /api/worker/claim",
         *(f"POST /api/worker/jobs/{{job_id}}/{verb}" for verb in ("progress", "complete", "fail", "release")),
+        *(f"POST /api/worker/{verb}" for verb in ("progress", "complete", "fail")),
         "GET /api/worker/empty",
         *(f"GET /api/worker/jobs/{{job_id}}/{what}" for what in ("order", "source", "files/{name}")),
         "POST /api/worker/jobs/{job_id}/proceed",
@@ -49,7 +50,7 @@ def test_the_document_lists_the_operations_of_the_contract(document: Any) -> Non
         "POST /api/jobs/{job_id}/cancel",
         "GET /api/queue",
         "GET /api/workers",
-        *(f"POST /api/workers/{{worker_id}}/{verb}" for verb in ("disable", "enable", "revoke")),
+        *(f"POST /api/workers/{{worker_id}}/{verb}" for verb in ("disable", "enable", "revoke", "forget")),
         "GET /api/events/",
         *(f"{method} /api/videos" for method in ("GET", "POST")),
         *(f"{method} /api/videos/{{video_id}}" for method in ("GET", "PATCH", "DELETE")),
@@ -105,7 +106,7 @@ def test_the_states_in_the_document_are_those_of_the_models(document: Any) -> No
     assert schemas["JobState"]["properties"]["status"]["enum"] == list(Status.values)
     assert schemas["JobRow"]["properties"]["status"]["enum"] == list(Status.values)
     states = [*WorkerStatus.values, "disabled"]
-    assert schemas["WorkerRow"]["properties"]["state"]["enum"] == states
+    assert schemas["WorkerRow"]["properties"]["state"]["enum"] == [*states, "revoked"]
     assert schemas["HeartbeatAnswer"]["properties"]["state"]["enum"] == states
 
 

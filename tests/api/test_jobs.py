@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from typing import Any
 
 import pytest
 from django.db import OperationalError
-from django.db.models.functions import Now
 
-from jobs import enqueue, lifecycle
+from jobs import database, enqueue, lifecycle
 from jobs.exceptions import LeaseLost
 from jobs.lifecycle import FailureReport, Lease
 from jobs.models import Attempt, ClaimAnswer, Job, Status, Worker
@@ -113,10 +113,10 @@ def test_the_second_key_of_a_worker_is_the_same_worker(far: RemoteClient) -> Non
     good(second.report("complete", job))
 
 
-@pytest.mark.parametrize("key", ["", "short", "x" * 65, "with space", "ünïcode-key", "a;b;c;d;e"])
-def test_a_claim_needs_a_proper_key(far: RemoteClient, key: str) -> None:
+@pytest.mark.parametrize("key", ["short", "x" * 65, "with space", "ünïcode-key", "a;b;c;d;e"])
+def test_the_key_of_a_claim_has_a_form(far: RemoteClient, key: str) -> None:
     enqueue_remote()
-    answer = far.send("claim", {}, **({"Idempotency_Key": key} if key else {}))
+    answer = far.send("claim", {}, Idempotency_Key=key)
     assert "Idempotency-Key" in refused(answer, 422, "invalid")
     assert not Job.objects.leased().exists()
 
@@ -149,7 +149,7 @@ def test_racing_claims_never_share_a_job_and_never_exceed_the_places() -> None:
 def test_progress_is_stored_and_renews_the_lease(far: RemoteClient) -> None:
     enqueue_remote()
     job = far.claim_one()
-    Job.objects.update(claim_expires_at=Now())
+    Job.objects.update(claim_expires_at=database.now_plus(timedelta(minutes=1)))
     before = stored(job["job_id"]).claim_expires_at
     answer = good(far.report("progress", job, percent=41.5, step="half\0way " + "x" * 200))
     row = stored(job["job_id"])

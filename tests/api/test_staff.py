@@ -7,7 +7,7 @@ from django.contrib.auth.models import User
 from django.test import Client
 
 from jobs import lifecycle, worker_keys
-from jobs.models import Status, Worker, WorkerKey
+from jobs.models import Status, Worker, WorkerKey, WorkerStatus
 from tests.support.pages.admin_pages import client_of, failed_job
 from tests.support.queue.actors import new_worker, status_of
 from tests.support.remote.remote_client import refused
@@ -26,6 +26,7 @@ MATRIX: dict[tuple[str, str], tuple[str, ...]] = {
     ("POST", "workers/{worker}/disable"): ("change_worker",),
     ("POST", "workers/{worker}/enable"): ("change_worker",),
     ("POST", "workers/{worker}/revoke"): ("change_workerkey",),
+    ("POST", "workers/{worker}/forget"): ("delete_worker",),
 }
 """Which permissions open what, each alone."""
 PERMISSIONS = sorted(
@@ -55,6 +56,8 @@ def test_each_operation_takes_its_permission_and_no_other(method: str, path: str
         job, worker = failed_job(), new_worker(kind="remote")
         if path.endswith("cancel"):
             lifecycle.retry(job.pk)
+        if path.endswith("forget"):
+            Worker.objects.update(status=WorkerStatus.OFFLINE)
         client = client_of(permission, name=permission)
         answer = client.generic(method, f"/api/{path.format(job=job.pk, worker=worker.pk)}")
         if permission in MATRIX[method, path]:

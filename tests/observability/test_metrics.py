@@ -170,6 +170,7 @@ def test_workers_are_counted_by_status_and_each_has_an_age() -> None:
         "busy": 1,
         "offline": 1,
         "disabled": 1,
+        "revoked": 0,
     }
     ages = {
         name[1]: value for name, value in said.items() if name[0] == "sprocket_worker_heartbeat_age_seconds"

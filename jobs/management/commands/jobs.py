@@ -1,4 +1,4 @@
-"""manage.py jobs: look at the queue, retry and cancel."""
+"""manage.py jobs: look at the queue, retry and cancel, forget workers."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ from typing import Any
 
 from django.core.management.base import CommandError, CommandParser
 
-from jobs import lifecycle
+from jobs import fleet, lifecycle
 from jobs.exceptions import TransitionRefused
 from jobs.management.command import QueueCommand
-from jobs.models import Job
+from jobs.models import Job, Worker
 from jobs.overview import snapshot
 
 
 class Command(QueueCommand):
-    help = "Show how the queue stands, retry failed jobs, cancel jobs."
+    help = "Show how the queue stands, retry failed jobs, cancel jobs, forget workers that are gone."
 
     def add_arguments(self, parser: CommandParser) -> None:
         parser.formatter_class = argparse.RawDescriptionHelpFormatter
@@ -27,10 +27,13 @@ examples:
   manage.py jobs retry 01J… 01J…        failed or cancelled jobs start over with all their attempts
   manage.py jobs retry --all-failed     every dead letter
   manage.py jobs cancel 01J…            a running handler is told to stop
+  manage.py jobs forget-worker shed     an offline worker leaves the dashboard; attempts keep its name
 
-exit codes: 0 done · 1 a job could not be changed (the others were) · 2 wrong arguments
+exit codes: 0 done · 1 a job or worker could not be changed (the others were) · 2 wrong arguments
 """
-        commands = parser.add_subparsers(dest="action", required=True, metavar="status|retry|cancel")
+        commands = parser.add_subparsers(
+            dest="action", required=True, metavar="status|retry|cancel|forget-worker"
+        )
         status = commands.add_parser("status", help="depth, ready, scheduled, processing, failed; per type")
         status.add_argument("--json", action="store_true", help="machine-readable")
         retry = commands.add_parser("retry", help="start failed or cancelled jobs over")
@@ -38,9 +41,11 @@ exit codes: 0 done · 1 a job could not be changed (the others were) · 2 wrong 
         retry.add_argument("--all-failed", action="store_true", help="every failed job")
         cancel = commands.add_parser("cancel", help="withdraw jobs that have not ended")
         cancel.add_argument("ids", nargs="+", metavar="ID")
+        forget = commands.add_parser("forget-worker", help="delete the records of offline workers")
+        forget.add_argument("names", nargs="+", metavar="NAME")
 
     def handle(self, *args: Any, **options: Any) -> None:
-        getattr(self, f"_{options['action']}")(options)
+        getattr(self, f"_{options['action'].replace('-', '_')}")(options)
 
     def _status(self, options: dict[str, Any]) -> None:
         state = snapshot()
@@ -78,6 +83,19 @@ exit codes: 0 done · 1 a job could not be changed (the others were) · 2 wrong 
             lambda id: lifecycle.cancel(id, actor="manage.py"),
             "has ended already",
         )
+
+    def _forget_worker(self, options: dict[str, Any]) -> None:
+        refused = 0
+        for name in options["names"]:
+            worker = Worker.objects.filter(name=name).first()
+            if worker is not None and fleet.forget([worker.pk]):
+                self.stdout.write(f"forgotten {name}")
+            else:
+                refused += 1
+                reason = "is online, or holds jobs until their leases run out" if worker else "is not known"
+                self.stderr.write(f"Worker {name} {reason}.")
+        if refused:
+            raise SystemExit(1)
 
     def _change(self, done: str, ids: list[str], verb: Any, refusal: str) -> None:
         refused = 0

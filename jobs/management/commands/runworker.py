@@ -9,7 +9,7 @@ from typing import Any
 from django.core.management.base import CommandError, CommandParser
 
 from jobs import database, wakeup
-from jobs.exceptions import WorkerRefused
+from jobs.exceptions import WorkerNameTaken, WorkerRefused
 from jobs.management.command import QueueCommand
 from jobs.worker.arguments import add_arguments, options_of, positive, show_log, unknown_type
 from jobs.worker.loop import WorkerLoop
@@ -59,6 +59,8 @@ exit codes: 0 stopped as asked · 1 could not start, or may not go on · 2 wrong
         show_log(given["verbosity"])
         try:
             code = self._remotely(options, given) if given["server"] else self._here(options, given)
+        except WorkerNameTaken as refusal:
+            raise CommandError(f"{refusal} --name gives this one another name.") from None
         except WorkerRefused as refusal:
             raise CommandError(str(refusal)) from None
         if code:

@@ -21,6 +21,20 @@ from tests.support.queue.commands import help_of, manage
 
 pytestmark = pytest.mark.django_db
 
+
+def test_workers_that_are_gone_are_forgotten_by_their_names() -> None:
+    job = enqueue("tests.noop")
+    gone, busy = new_worker(name="gone"), new_worker(name="busy")
+    lifecycle.complete(claim_one(gone).lease)
+    Worker.objects.filter(pk=gone.pk).update(status="offline")
+    done = manage("jobs", "forget-worker", "gone", "busy", "nobody")
+    assert done.code == 1
+    assert "gone" in done.out
+    assert len(done.err.splitlines()) == 2
+    assert list(Worker.objects.values_list("name", flat=True)) == [busy.name]
+    assert job.attempts.get().worker_name == "gone"
+
+
 PERMANENT = FailureReport("ValueError", "no", permanent=True)
 NOBODY = "01ARZ3NDEKTSV4RRFFQ69G5FAV"
 

@@ -90,7 +90,7 @@ def test_the_lease_of_a_cancelled_job_is_over() -> None:
     enqueue("tests.noop")
     lease = claim_one(worker).lease
     lifecycle.cancel(lease.job_id)
-    assert lifecycle.live_leases(worker.pk) == set()
+    assert not lifecycle.live_leases(worker.pk)
     assert outcomes_of(lease.job_id) == ["cancelled"]
 
 

@@ -190,15 +190,6 @@ def test_a_job_that_has_failed_cannot_be_completed_with_the_same_lease() -> None
     assert stored(job).result is None
 
 
-def test_an_expired_lease_that_nobody_has_taken_back_may_still_complete() -> None:
-    job = enqueue("tests.noop")
-    lease = claim_one().lease
-    expire(job.id)
-    lifecycle.complete(lease)
-    assert status_of(job) == Status.COMPLETED
-    assert lifecycle.recover_expired() == []
-
-
 def test_the_token_goes_up_at_every_claim_and_every_recovery() -> None:
     job = enqueue("tests.noop", max_attempts=5)
     tokens = [stored(job).lease_token]

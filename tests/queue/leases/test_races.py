@@ -1,13 +1,15 @@
 """Recovery, renewal and reports that meet at the same row: lock, then check. Two connections, one holds the lock."""
 
-from datetime import timedelta
+from collections.abc import Callable
 from functools import partial
+from typing import Any
 
 import pytest
 from django.db import transaction
 
 from jobs import LeaseLost, database, enqueue, enqueue_many, lifecycle
-from jobs.lifecycle import FailureReport, ProgressReport
+from jobs.lifecycle import FailureReport, Lease, ProgressReport
+from jobs.lifecycle.leases import lock_leased
 from jobs.models import Attempt, Event, Job, Status
 from tests.support.queue.actors import (
     Background,
@@ -21,12 +23,15 @@ from tests.support.queue.actors import (
     status_of,
     stored,
 )
+from tests.support.queue.expiry import within_grace as within_grace  # fixtures
+from tests.support.queue.expiry import without_grace as without_grace
 
-pytestmark = pytest.mark.django_db(transaction=True)
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("without_grace")]
 
 FAILURE = FailureReport("ValueError", "no")
 
 
+@pytest.mark.usefixtures("within_grace")
 def test_a_recovery_that_waited_for_a_completion_takes_nothing_back() -> None:
     job = enqueue("tests.noop")
     lease = claim_one().lease
@@ -40,6 +45,7 @@ def test_a_recovery_that_waited_for_a_completion_takes_nothing_back() -> None:
     assert outcomes_of(job.id) == ["completed"]
 
 
+@pytest.mark.usefixtures("within_grace")
 def test_a_completion_that_waited_for_a_recovery_is_refused() -> None:
     job = enqueue("tests.noop")
     lease = claim_one().lease
@@ -54,6 +60,7 @@ def test_a_completion_that_waited_for_a_recovery_is_refused() -> None:
     assert outcomes_of(job.id) == ["lost"]
 
 
+@pytest.mark.usefixtures("within_grace")
 def test_a_failure_that_waited_for_a_recovery_is_refused() -> None:
     job = enqueue("tests.noop", max_attempts=1)
     lease = claim_one().lease
@@ -67,6 +74,7 @@ def test_a_failure_that_waited_for_a_recovery_is_refused() -> None:
     assert outcomes_of(job.id) == ["lost"]
 
 
+@pytest.mark.usefixtures("within_grace")
 def test_a_recovery_that_waited_for_a_renewal_takes_nothing_back() -> None:
     job = enqueue("tests.noop")
     worker = new_worker()
@@ -80,6 +88,7 @@ def test_a_recovery_that_waited_for_a_renewal_takes_nothing_back() -> None:
     assert status_of(job) == Status.PROCESSING
 
 
+@pytest.mark.usefixtures("within_grace")
 def test_a_recovery_that_waited_for_progress_takes_nothing_back() -> None:
     job = enqueue("tests.noop")
     lease = claim_one().lease
@@ -92,6 +101,7 @@ def test_a_recovery_that_waited_for_progress_takes_nothing_back() -> None:
     assert status_of(job) == Status.PROCESSING
 
 
+@pytest.mark.usefixtures("within_grace")
 def test_a_renewal_that_waited_for_a_recovery_renews_nothing() -> None:
     job = enqueue("tests.noop")
     worker = new_worker()
@@ -107,6 +117,7 @@ def test_a_renewal_that_waited_for_a_recovery_renews_nothing() -> None:
     assert stored(job).claim_expires_at is None
 
 
+@pytest.mark.usefixtures("within_grace")
 def test_progress_that_waited_for_a_recovery_and_a_new_claim_is_refused() -> None:
     job = enqueue("tests.noop")
     lease = claim_one().lease
@@ -121,15 +132,36 @@ def test_progress_that_waited_for_a_recovery_and_a_new_claim_is_refused() -> Non
     lifecycle.complete(claimed.lease)
 
 
-def test_a_lease_that_expires_while_its_completion_waits_for_the_lock_is_not_judged_by_the_clock() -> None:
+@pytest.mark.parametrize(
+    "write",
+    [
+        lifecycle.complete,
+        lambda lease: lifecycle.fail(lease, FAILURE),
+        lambda lease: lifecycle.report_progress([ProgressReport(lease, 99, "late")]),
+        lambda lease: lifecycle.release([lease]),
+        lambda lease: in_transaction(partial(lock_leased, lease)),
+    ],
+    ids=["complete", "fail", "progress", "release", "lock"],
+)
+def test_a_write_that_waited_for_the_lock_while_its_lease_expired_is_refused(
+    write: Callable[[Lease], Any],
+) -> None:
     job = enqueue("tests.noop")
     lease = claim_one().lease
     with transaction.atomic():
-        Job.objects.filter(pk=job.id).update(claim_expires_at=database.now_minus(timedelta(seconds=1)))
-        completion = Background(partial(lifecycle.complete, lease))
-        completion.wait_until_blocked()
-    completion.result()
-    assert status_of(job) == Status.COMPLETED
+        expire(job.id)
+        late = Background(partial(write, lease))
+        late.wait_until_blocked()
+    outcome: Any = late.outcome()
+    assert isinstance(outcome, LeaseLost) or list(outcome) == [lease]
+    after = stored(job)
+    assert (after.status, after.progress_percent) == (Status.PROCESSING, 0), "nobody has swept"
+    assert outcomes_of(job.id) == ["running"]
+
+
+def in_transaction(action: Callable[[], Any]) -> Any:
+    with database.atomic():
+        return action()
 
 
 def test_a_completion_that_waited_for_a_cancellation_is_refused() -> None:
@@ -165,6 +197,7 @@ def test_of_two_racing_recoveries_only_one_recovers() -> None:
     assert Attempt.objects.filter(outcome="lost").count() == Event.objects.count() == 10
 
 
+@pytest.mark.usefixtures("within_grace")
 def test_however_completion_and_recovery_race_exactly_one_of_them_wins() -> None:
     jobs = enqueue_many("tests.noop", [{}] * 12)
     leases = [claimed.lease for claimed in lifecycle.claim(new_worker(), 12)]
