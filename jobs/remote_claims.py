@@ -9,7 +9,7 @@ from dataclasses import dataclass, fields
 from datetime import datetime
 from typing import Any
 
-from jobs import conf, database, housekeeping
+from jobs import conf, database
 from jobs.exceptions import UnknownWorker, WorkerDisabled, WorkerOutdated
 from jobs.lifecycle import Lease
 from jobs.lifecycle.bands import Band, find_bands
@@ -42,10 +42,7 @@ def claim(worker: Worker, *, key: str, slots: int, types: Collection[str] | None
     names = offered(eligible_types(worker, types))
     bands = find_bands(names)
     if not bands:
-        housekeeping.keep_house()
-        bands = find_bands(names)
-        if not bands:
-            return read_held(worker, _answered(worker, key) or [])
+        return read_held(worker, _answered(worker, key) or [])
     return database.when_unlocked(lambda: _claim_once(worker, key, slots, bands))
 
 

@@ -38,3 +38,7 @@ def _no_guesses(headers: Any, path: str, url: str) -> None:
 application = get_asgi_application()
 if settings.SERVE_STATIC:
     application = with_static_files(application, Path(settings.STATIC_ROOT))
+
+from jobs import watch  # noqa: E402 (the apps must be loaded first)
+
+watch.start()

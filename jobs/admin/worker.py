@@ -46,8 +46,9 @@ class WorkerAdmin(ReadOnlyAdmin):
     actions = ("disable", "enable", "drain")
 
     def get_queryset(self, request: HttpRequest) -> Any:
+        workers: Any = super().get_queryset(request)
         running = Job.objects.leased().only(*RUNNING_FIELDS).order_by("claimed_at")
-        return super().get_queryset(request).prefetch_related(Prefetch("running_jobs", running))
+        return workers.judged().prefetch_related(Prefetch("running_jobs", running))
 
     def get_urls(self) -> list[Any]:
         stream = partial(stream_view, self.admin_site)
@@ -170,7 +171,7 @@ def running_html(worker: Worker, site: str) -> SafeString:
 def read_workers(site: str) -> live.State:
     running = Job.objects.leased().only(*RUNNING_FIELDS).order_by("claimed_at")
     state: dict[str, Any] = {}
-    for worker in Worker.objects.prefetch_related(Prefetch("running_jobs", running))[:MOST_FOLLOWED]:
+    for worker in Worker.objects.judged().prefetch_related(Prefetch("running_jobs", running))[:MOST_FOLLOWED]:
         state |= worker_page.worker_values(worker)
         state[f"worker.{worker.pk}.running"] = running_html(worker, site)
     return state

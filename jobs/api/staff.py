@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, Any
 
 from django.core.exceptions import PermissionDenied
 from django.db.models import Count
@@ -35,7 +35,6 @@ Cursor = Annotated[
 ]
 TypeFilter = Annotated[str, Query(max_length=100)]
 Id = Annotated[str, Path()]
-Row = TypeVar("Row", Job, Worker)
 
 
 class StaffRequest(HttpRequest):
@@ -78,7 +77,7 @@ def jobs(
 def job(request: StaffRequest, job_id: Id) -> schemas.JobDetail:
     """With its payload and result."""
     _demand_view(request, "job")
-    return schemas.JobDetail.model_validate(_find(Job, job_id))
+    return schemas.JobDetail.model_validate(_find(job_id))
 
 
 @router.post(
@@ -104,18 +103,18 @@ def cancel(request: StaffRequest, job_id: Id) -> schemas.Changed:
 def _act(request: StaffRequest, job_id: str, name: str) -> schemas.Changed:
     verb = BY_NAME[name]
     _demand(request, f"jobs.{verb.permission}_job")
-    subject = _find(Job, job_id)
+    subject = _find(job_id)
     order = Order(request.user.get_username())
     outcome = bulk.act(verb, [subject.pk], order) if verb.is_possible(subject) else bulk.Outcome()
     if not outcome.changed:
         reason = outcome.refusals.get(subject.pk, f"The job is {subject.status}; it cannot be {verb.done}.")
         raise Refusal(409, "not_possible", reason)
     log_rows(request, Job, outcome.changed, verb.past_tense(order), {subject.pk: str(subject)})
-    return schemas.Changed.of(outcome.changed, _find(Job, job_id))
+    return schemas.Changed.of(outcome.changed, _find(job_id))
 
 
-def _find(model: type[Row], row_id: str) -> Row:
-    found: Row | None = model.objects.filter(pk=row_id).first() if is_ulid(row_id) else None
+def _find(job_id: str) -> Job:
+    found: Job | None = Job.objects.filter(pk=job_id).first() if is_ulid(job_id) else None
     if found is None:
         raise NOT_FOUND
     return found
@@ -162,7 +161,7 @@ def _limit(kind: registry.JobType, state: JobTypeState | None) -> int | None:
 @router.get("workers", response={200: schemas.WorkerPage, **refusals(*_STAFF, 422)}, summary="List workers")
 def workers(request: StaffRequest, cursor: Cursor = "", limit: Limit = 50) -> schemas.WorkerPage:
     _demand_view(request, "worker")
-    rows = list(Worker.objects.filter(pk__gt=cursor).order_by("pk")[: limit + 1])
+    rows = list(Worker.objects.judged().filter(pk__gt=cursor).order_by("pk")[: limit + 1])
     held = Job.objects.leased().filter(worker__in=rows).order_by().values_list("worker")
     running = dict(held.annotate(Count("pk")))
     return schemas.WorkerPage(
@@ -199,7 +198,7 @@ def enable(request: StaffRequest, worker_id: Id) -> schemas.WorkerChanged:
 def revoke(request: StaffRequest, worker_id: Id) -> schemas.Revoked:
     """From this moment on none of its keys opens anything."""
     _demand(request, "jobs.change_workerkey")
-    worker = _find(Worker, worker_id)
+    worker = _find_worker(worker_id)
     keys = worker_keys.revoke_all(worker, actor=request.user.get_username())
     for key in keys:
         log_rows(request, Worker, [worker.pk], f"revoked key {key}", {worker.pk: worker.name})
@@ -208,12 +207,21 @@ def revoke(request: StaffRequest, worker_id: Id) -> schemas.Revoked:
 
 def _act_on_worker(request: StaffRequest, worker_id: str, name: str) -> schemas.WorkerChanged:
     _demand(request, "jobs.change_worker")
-    worker, verb = _find(Worker, worker_id), WORKER_VERBS[name]
+    worker, verb = _find_worker(worker_id), WORKER_VERBS[name]
     changed = verb.is_possible(worker) and bool(verb.do([worker.pk]))
     if changed:
         log_rows(request, Worker, [worker.pk], verb.done, {worker.pk: worker.name})
         live.hint_on_commit()
-    return schemas.WorkerChanged(changed=changed, worker=_row(_find(Worker, worker_id)))
+    return schemas.WorkerChanged(changed=changed, worker=_row(_find_worker(worker_id)))
+
+
+def _find_worker(worker_id: str) -> Worker:
+    found: Worker | None = (
+        Worker.objects.judged().filter(pk=worker_id).first() if is_ulid(worker_id) else None
+    )
+    if found is None:
+        raise NOT_FOUND
+    return found
 
 
 def _row(worker: Worker) -> schemas.WorkerRow:

@@ -52,14 +52,25 @@ def read_crew(now: datetime, running: Sequence[RunningJob], addresses: Addresses
     present = Q(stopped_at__isnull=True) | Q(stopped_at__gt=now - REMEMBERED)
     rank = Case(When(status=WorkerStatus.OFFLINE, then=Value(1)), default=Value(0))
     rows = list(
-        Worker.objects.filter(present)
+        Worker.objects.judged()
+        .filter(present)
         .only(
-            "id", "name", "status", "disabled", "draining", "last_heartbeat", "registered_at", "concurrency"
+            *(
+                "id",
+                "name",
+                "status",
+                "disabled",
+                "draining",
+                "last_heartbeat",
+                "registered_at",
+                "concurrency",
+            ),
+            *("kind", "host", "pid", "process_start", "stopped_at"),
         )
         .order_by(rank, "name")[:500]
     )
     late = now - 2 * conf.current().heartbeat_interval
-    online = [worker for worker in rows if worker.status != WorkerStatus.OFFLINE]
+    online = [worker for worker in rows if worker.is_online]
     members = [
         CrewMember(
             id=worker.pk,

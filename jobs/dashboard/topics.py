@@ -58,7 +58,7 @@ def counts_of(reading: Reading) -> dict[str, object]:
         "count.workers": str(depth.workers),
         "count.ever": depth.any_job,
         "alert.failed": bool(depth.failed),
-        "alert.no_workers": depth.workers == 0 and bool(depth.pending),
+        "alert.no_workers": depth.workers == 0 and depth.any_job,
     }
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 
 from jobs import database, fleet, registry
@@ -11,7 +11,7 @@ from jobs.breakers import declarations, policy
 from jobs.metrics import catalogue
 from jobs.metrics.depth import read_depth
 from jobs.metrics.exposition import Metric, Sample
-from jobs.models import AlertKind, Breaker, RunTotal, WorkerStatus
+from jobs.models import AlertKind, Breaker, RunTotal, Worker, WorkerStatus
 from jobs.run_totals import BEYOND, OUTCOMES, cumulate
 
 NAMED_WORKERS = 500
@@ -68,11 +68,8 @@ def _histogram(type_name: str, buckets: Mapping[str, int], seconds: float) -> It
 
 
 def _workers() -> Iterator[Reading]:
-    counts: defaultdict[str, int] = defaultdict(int)
-    for status, disabled, count in database.fetch(
-        "SELECT status, disabled, count(*) FROM jobs_worker WHERE stopped_at IS NULL GROUP BY status, disabled"
-    ):
-        counts["disabled" if disabled else status] += count
+    workers = Worker.objects.judged().filter(stopped_at__isnull=True)
+    counts = Counter(worker.state for worker in workers)
     statuses: Iterable[str] = [*WorkerStatus.values, "disabled"]
     yield catalogue.WORKERS, [Sample(counts[status], {"status": status}) for status in statuses]
     heard = "coalesce(last_heartbeat, registered_at)"
@@ -82,7 +79,8 @@ def _workers() -> Iterator[Reading]:
         else f"(julianday('now') - julianday({heard})) * 86400.0"
     )
     rows = database.fetch(
-        f"SELECT name, {age} FROM jobs_worker WHERE stopped_at IS NULL ORDER BY {heard} DESC LIMIT {NAMED_WORKERS}"
+        f"SELECT name, {age} FROM jobs_worker"
+        f" WHERE stopped_at IS NULL AND kind <> 'site' ORDER BY {heard} DESC LIMIT {NAMED_WORKERS}"
     )
     yield catalogue.HEARTBEAT_AGE, [Sample(max(0.0, seconds), {"worker": name}) for name, seconds in rows]
 
@@ -101,7 +99,10 @@ def _breakers() -> Iterator[Sample]:
 
 def _alerts() -> Iterator[Sample]:
     rows = AlertKind.objects.all() if database.has_table(AlertKind) else ()
-    by_kind = {str(kind): AlertKind(kind=kind) for kind in Kind} | {row.kind: row for row in rows}
-    for _, row in sorted(by_kind.items()):
-        for result in ("sent", "suppressed", "undelivered"):
-            yield Sample(getattr(row, result), {"kind": row.kind, "result": result})
+    totals = {(str(kind), result): 0 for kind in Kind for result in ("sent", "suppressed", "undelivered")}
+    for row in rows:
+        for kind, result in totals:
+            if kind == row.kind.partition(".")[0]:
+                totals[kind, result] += getattr(row, result)
+    for (kind, result), count in sorted(totals.items()):
+        yield Sample(count, {"kind": kind, "result": result})
