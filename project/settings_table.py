@@ -8,6 +8,8 @@ from dataclasses import Field, fields
 from datetime import timedelta
 from typing import Any
 
+from jobs.settings_schema import ALL
+
 HEAD = """\
 # Every setting
 
@@ -34,6 +36,8 @@ def in_words(value: Any) -> str:
         return f"{value / timedelta(milliseconds=1):g}ms"
     if isinstance(value, bool):
         return str(value).lower()
+    if isinstance(value, frozenset):
+        return ALL
     if isinstance(value, int):
         return f"{value:_}"
     return str(value)
@@ -41,6 +45,7 @@ def in_words(value: Any) -> str:
 
 def kind_of(field: Field[Any]) -> str:
     kinds = {"timedelta": "duration", "bool": "true/false", "int": "whole number", "str": "text"}
+    kinds["frozenset[str]"] = "names"
     return kinds.get(str(field.type), str(field.type))
 
 

@@ -9,7 +9,7 @@ from django.db.models import Count
 from django.http import HttpRequest
 from ninja import Path, Query, Router
 
-from jobs import live, registry, worker_keys
+from jobs import fleet, live, registry, worker_keys
 from jobs.admin import bulk, window
 from jobs.admin.log import log_rows
 from jobs.admin.verbs import BY_NAME, Order
@@ -135,7 +135,7 @@ def queue(request: StaffRequest) -> schemas.Queue:
         blocked=number(depth.blocked),
         processing=number(depth.running),
         failed=number(depth.failed),
-        workers=depth.workers,
+        workers=len(fleet.living()),
         types=[
             schemas.TypeOfQueue(
                 name=name,

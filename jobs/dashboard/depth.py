@@ -6,7 +6,7 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from datetime import datetime
 
-from jobs import database, fleet
+from jobs import database
 from jobs.dashboard import words
 
 COUNTED = 10_000
@@ -46,8 +46,6 @@ class Depth:
     scheduled: Count
     blocked: Count
     failed: Count
-    workers: int
-    """Alive."""
     any_job: bool
     """Somebody has enqueued something, ever."""
     now: datetime
@@ -79,7 +77,6 @@ def read_depth() -> Depth:
         **found,
         now=database.moment(row[0]),
         any_job=bool(row[1]),
-        workers=len(fleet.living()),
     )
 
 
