@@ -11,7 +11,7 @@ from django.db.models.functions import Now
 
 from jobs import conf, database
 
-SHORTEST_ABSENCE = timedelta(seconds=2)
+SHORTEST_ABSENCE = timedelta(seconds=1)
 LONGEST_EXCUSE = timedelta(hours=1)
 """How long after its time a remote worker's lease ends, or its silence counts, whatever the site does: neither a site
 that stays away nor one that keeps crashing holds jobs back for ever."""
