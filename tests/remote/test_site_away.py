@@ -207,8 +207,8 @@ def test_a_restart_of_the_site_takes_no_job_from_a_remote_worker(
     """A local worker sweeps all the time; of two remote ones, one comes back."""
     env = {
         "JOBS_RECOVERY_GRACE": f"{GRACE.total_seconds():g}s",
-        "JOBS_CLAIM_DURATION": "3s",
-        "JOBS_OFFLINE_THRESHOLD": "3s",
+        "JOBS_CLAIM_DURATION": "4s",
+        "JOBS_OFFLINE_THRESHOLD": "4s",
     }
     wait_for_worker(start_manage("runworker", "--types", "tests.noop", env={**QUICK, **env}))
     remote_site.serve(**env)
