@@ -15,7 +15,7 @@ class JobsConfig(AppConfig):
     default_auto_field = "django.db.models.BigAutoField"
 
     def ready(self) -> None:
-        from jobs import checks, registry, staging  # noqa: F401
+        from jobs import checks, registry, staging, watch  # noqa: F401
         from jobs.alerts import watching  # noqa: F401
         from jobs.breakers import rules as breaker_rules  # noqa: F401
         from jobs.live import channels, hints, worker_topics  # noqa: F401

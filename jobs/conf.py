@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from importlib.util import find_spec
 
+from jobs.alerts.wording import Kind
 from jobs.settings_schema import (
     Problem,
     SettingsReader,
@@ -17,6 +18,7 @@ from jobs.settings_schema import (
     duration,
     flag,
     labels,
+    names,
     number,
     parse_duration,
     release,
@@ -38,7 +40,10 @@ class JobsSettings:
     )
     sweep_interval: timedelta = duration("60s", "how often the whole sweep runs")
     stale_timeout: timedelta = duration("30m", "a running job without progress for this long loses its lease")
-    recovery_grace: timedelta = duration("2m", "after the database was down, how long expiry does not count")
+    recovery_grace: timedelta = duration(
+        "2m",
+        "after the database, or for remote workers the site, was down: how long neither expiry nor silence counts",
+    )
     session_lock_grace: timedelta = duration(
         "5s", "how long a worker's PostgreSQL lock may be free (reconnect)"
     )
@@ -108,6 +113,9 @@ class JobsSettings:
         "auto",
         "slack, discord or json (generic); auto goes by the URL",
         choices=("auto", "slack", "discord", "json"),
+    )
+    alert_kinds: frozenset[str] = names(
+        tuple(str(kind) for kind in Kind), "which kinds of alerts are sent: all, or their names"
     )
     alert_rate_limit: timedelta = duration("300s", "one alert per kind in this time")
     alert_timeout: timedelta = duration("10s", "how long the delivery of an alert may take, all in all")

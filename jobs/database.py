@@ -14,8 +14,9 @@ from typing import Any, Literal, TypeVar
 
 from django.db import OperationalError, connections, router, transaction
 from django.db.backends.base.base import BaseDatabaseWrapper
-from django.db.models import Model
+from django.db.models import DateTimeField, Func, Model, Q
 from django.db.models.functions import Now
+from django.db.models.lookups import GreaterThan
 
 T = TypeVar("T")
 
@@ -161,6 +162,18 @@ def read_clock() -> datetime:
         return now
     text = fetch("SELECT strftime('%%Y-%%m-%%d %%H:%%M:%%f+00:00', 'now')")[0][0]
     return datetime.fromisoformat(text)
+
+
+class _ServerStart(Func):
+    function = "pg_postmaster_start_time"
+    output_field = DateTimeField()
+
+
+def started_within(period: timedelta) -> Q:
+    """A condition: the database server has been started within this period. A SQLite file has no server."""
+    if not is_postgres():
+        return Q(pk__in=[])
+    return Q(GreaterThan(_ServerStart(), now_minus(period)))
 
 
 def fetch(sql: str, params: list[Any] | tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:

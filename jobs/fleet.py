@@ -146,19 +146,10 @@ def _take_name(name: str, lock_key: int | None = None) -> Worker | None:
 
 def proof_of_death(worker: Worker) -> str | None:
     """Why this worker's process certainly no longer runs; None when that is not certain."""
-    if worker.stopped_at is not None:
-        return f"worker {worker.name} has said goodbye"
-    if worker.kind == WorkerKind.REMOTE:
-        return None  # nothing here can tell silence from death: its leases run out
-    here, there = processes.this_host(), processes.Host.parse(worker.host)
-    if here == there and worker.pid is not None:
-        # On the same host the process table knows; its word is final either way.
-        if processes.is_gone(worker.pid, worker.process_start):
-            return f"process {worker.pid} of worker {worker.name} no longer exists"
+    if seen := worker.death_seen_here():
+        return seen
+    if worker.kind == WorkerKind.REMOTE or worker.is_of_this_host:
         return None
-    if not database.is_postgres() and here.name == there.name and here.boot != there.boot:
-        # A SQLite file is used on one machine only, and that machine has been started again since.
-        return f"the machine of worker {worker.name} has been restarted"
     if worker.lock_key is not None and database.is_postgres() and _lock_is_free_for_long(worker):
         return f"the session lock of worker {worker.name} is free"
     return None
@@ -215,27 +206,46 @@ def say_goodbye(worker: Worker) -> None:
         announce_workers([worker.pk])
 
 
+def roll_call(*fields: str) -> tuple[list[Worker], list[Worker]]:
+    """Who of the workers that are recorded as online is alive, as of now, and who is gone, with these fields besides
+    those that tell it."""
+    told_by = ("name", "kind", "status", "disabled", "draining", "host", "pid", "process_start", "stopped_at")
+    workers = list(Worker.objects.online().judged().only(*told_by, *fields))
+    alive = [worker for worker in workers if worker.is_online]
+    return alive, [worker for worker in workers if worker not in alive]
+
+
+def living(*fields: str) -> list[Worker]:
+    """The one answer to whether a worker is running, whoever asks. A record may be older than its worker's death where
+    nobody has swept since."""
+    return roll_call(*fields)[0]
+
+
 def mark_dead_offline(worker: Worker, proof: str) -> bool:
     """A worker that is proven dead need not be waited for. False: that was known."""
     if not Worker.objects.online().filter(pk=worker.pk).update(status=WorkerStatus.OFFLINE):
         return False
-    raise_alarm("worker_offline", worker=worker.name, reason=proof)
+    _tell_offline(worker.name, proof)
     announce_workers([worker.pk])
     return True
 
 
 def mark_silent_offline() -> list[str]:
     """Workers not heard of for too long. The condition is part of the update, so a racing heartbeat wins."""
-    silent = Worker.objects.online().silent_for(conf.current().offline_threshold)
+    silent = Worker.objects.online().silent()
     gone = {
         pk: name
         for pk, name in silent.values_list("pk", "name")
         if silent.filter(pk=pk).update(status=WorkerStatus.OFFLINE)
     }
     for name in gone.values():
-        raise_alarm("worker_offline", worker=name, reason="it is silent")
+        _tell_offline(name, "it is silent")
     announce_workers(gone)
     return list(gone.values())
+
+
+def _tell_offline(name: str, reason: str) -> None:
+    raise_alarm("worker_offline", worker=name, reason=reason, left=len(living()))
 
 
 def disable(worker_ids: Collection[str]) -> list[str]:
@@ -261,6 +271,7 @@ def forget(worker_ids: Collection[str]) -> list[str]:
 
     Only of workers that are offline and hold no job. Returns those that were deleted.
     """
+    mark_silent_offline()  # a record may be older than its worker's death
     with database.atomic():
         offline = Worker.objects.filter(pk__in=worker_ids, status=WorkerStatus.OFFLINE).order_by("pk")
         ids = set(offline.select_for_update().values_list("pk", flat=True))

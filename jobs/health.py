@@ -8,8 +8,7 @@ from typing import Any
 from django.db import Error as DatabaseError
 from django.http import HttpRequest, HttpResponse, HttpResponseNotAllowed, JsonResponse
 
-from jobs import conf, database, schema
-from jobs.models import Worker
+from jobs import conf, database, fleet, schema
 
 COUNTED = 10_000
 
@@ -43,7 +42,7 @@ def examine() -> Health:
     try:
         if schema.missing():
             return Health(database=False, reasons=["The database is older than the code: run migrate."])
-        active = Worker.objects.enabled().online().heard_within(conf.current().offline_threshold).count()
+        active = sum(1 for worker in fleet.living() if not worker.disabled)
         pending = database.fetch(
             "SELECT count(*) FROM (SELECT 1 FROM jobs_job WHERE status = 'pending'"
             f" ORDER BY type, priority, run_at, id LIMIT {COUNTED}) AS counted"
@@ -51,7 +50,7 @@ def examine() -> Health:
     except DatabaseError:
         return Health(database=False, reasons=["The database does not answer."])
     redis = _redis_answers()
-    reasons = [f"No worker is active, and {_waiting(pending)}."] if pending and not active else []
+    reasons = [f"No worker is running, and {_waiting(pending)}."] if pending and not active else []
     if redis is False:
         reasons.append("Redis does not answer; jobs are found without it.")
     return Health(database=True, active_workers=active, pending_jobs=pending, redis=redis, reasons=reasons)

@@ -8,17 +8,22 @@ from typing import Any
 
 from django.db.models import Count
 
-from jobs import orchestrator
+from jobs import fleet, orchestrator
 from jobs.breakers.overview import read_breakers
-from jobs.models import Job, Status, Worker
+from jobs.models import ACTIVE, Job, Status
 from jobs.priorities import priority_label
 
 
 def snapshot() -> dict[str, Any]:
-    """Depth, ready, scheduled, processing, failed; per type and priority; breakers that are not closed, and why; and
-    whether no worker takes new jobs."""
+    """The statistics of the queue.
+
+    `depth` is what is queued: `ready` (may be claimed now) and `scheduled` (waits for its time or a prerequisite).
+    Beside it `processing`, `completed` (until it is pruned) and `failed`; `types` and `priorities` say of what, the
+    latter of the jobs that have not ended; `breakers` are those that are not closed, and why; `workers` is how many
+    are alive; `shutdown` is true when those take no new jobs, being drained or disabled.
+    """
     counts = (
-        Job.objects.filter(status__in=(Status.WAITING, Status.PENDING, Status.PROCESSING, Status.FAILED))
+        Job.objects.exclude(status=Status.CANCELLED)
         .values_list("status", "type", "priority")
         .annotate(Count("pk"))
         .order_by()
@@ -29,15 +34,15 @@ def snapshot() -> dict[str, Any]:
     for status, type_name, priority, count in counts:
         totals[status] += count
         types[type_name][status] += count
-        if status != Status.FAILED:
+        if status in ACTIVE:
             priorities[priority_label(priority)] += count
-    workers = Worker.objects.online().filter(stopped_at__isnull=True)
-    alive = workers.count()
+    workers = fleet.living()
     return {
-        "depth": totals[Status.WAITING] + totals[Status.PENDING] + totals[Status.PROCESSING],
+        "depth": totals[Status.PENDING] + totals[Status.WAITING],
         "ready": totals[Status.PENDING],
         "scheduled": totals[Status.WAITING],
         "processing": totals[Status.PROCESSING],
+        "completed": totals[Status.COMPLETED],
         "failed": totals[Status.FAILED],
         "types": {name: dict(by_status) for name, by_status in sorted(types.items())},
         "priorities": dict(sorted(priorities.items())),
@@ -46,8 +51,8 @@ def snapshot() -> dict[str, Any]:
             for view in read_breakers(only_rows=True)
             if not view.is_closed
         },
-        "workers": alive,
-        "shutting_down": alive > 0 and not workers.enabled().filter(draining=False).exists(),
+        "workers": len(workers),
+        "shutdown": bool(workers) and all(worker.order for worker in workers),
     }
 
 

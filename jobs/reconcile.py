@@ -15,7 +15,7 @@ from jobs import database, orchestrator, recovery, registry, wakeup
 from jobs.exceptions import TransitionRefused
 from jobs.fleet import proof_of_death
 from jobs.lifecycle.leases import lock
-from jobs.lifecycle.recovering import expiry_counts
+from jobs.lifecycle.recovering import dead_leases, expiry_counts
 from jobs.models import Event, Job, Kind, Status, Worker
 from jobs.registry import JobType
 from jobs.signals import Transition, announce
@@ -77,8 +77,8 @@ def _dead_leases(*, dry_run: bool) -> list[Finding]:
     }
     for job in Job.objects.leased().filter(worker__in=gone).defer("payload", "result"):
         findings[job.id] = _recovered(job, gone[str(job.worker_id)])
-    if expiry_counts():
-        for job in Job.objects.expired().defer("payload", "result"):
+    if expiry_counts(of_remote=False):
+        for job in dead_leases().defer("payload", "result"):
             findings.setdefault(job.id, _recovered(job, "its lease expired"))
     if not dry_run and findings:
         changed = {*recovery.bury_the_dead(list(gone)), *recovery.end_expired_leases()}

@@ -6,7 +6,7 @@ Every second: due jobs, and proof that a worker is dead. Every minute: everythin
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass, field
 
 from django.db.models import Exists, OuterRef
@@ -27,8 +27,10 @@ from jobs.models import (
     Status,
     SubmissionWindow,
     Worker,
+    WorkerKind,
     Workflow,
 )
+from jobs.timetable import schedules
 from jobs.ulid import ulid_floor
 
 log = logging.getLogger("jobs.recovery")
@@ -48,6 +50,12 @@ class Glance:
     lease_holders: list[str] = field(default_factory=list)
     next_firing: float | None = None
     """Seconds until a schedule is due."""
+
+    def until_next(self, tick: float) -> float:
+        """Seconds until there is something to do again, at most a tick."""
+        if self.next_firing is not None and self.next_firing > 0:
+            tick = min(tick, max(0.01, self.next_firing))
+        return tick if self.next_due is None else min(tick, max(0.01, self.next_due))
 
 
 def glance(worker_id: str | None = None) -> Glance:
@@ -76,6 +84,16 @@ def glance(worker_id: str | None = None) -> Glance:
     return Glance(bool(pending), next_due, order, [row[4] for row in holders], next_firing)
 
 
+def tick(glance: Glance, suspects: Collection[str], *, fires: bool = True) -> None:
+    """What cannot wait for the sweep: due jobs, due schedules, and those of these workers that are proven dead."""
+    if glance.next_due is not None and glance.next_due <= 0:
+        orchestrator.promote_due()
+    if fires and glance.next_firing is not None and glance.next_firing <= 0:
+        schedules.fire_due()
+    if suspects:
+        bury_the_dead(suspects)
+
+
 def bury_the_dead(suspects: Iterable[str]) -> list[str]:
     """Those of them that are proven dead lose their jobs and count as offline. Returns the ids of the jobs."""
     recovered: list[str] = []
@@ -101,7 +119,7 @@ def bury_the_dead(suspects: Iterable[str]) -> list[str]:
 
 
 def end_expired_leases() -> list[str]:
-    if not expiry_counts():
+    if not expiry_counts(of_remote=False):
         return []
     jobs = recover_expired()
     if jobs:
@@ -158,7 +176,8 @@ def prune_the_rest() -> int:
     windows = SubmissionWindow.objects.filter(minute__lt=database.now_minus(conf.parse_duration("10m")))
     departed = Worker.objects.filter(stopped_at__lt=old, disabled=False, running_jobs__isnull=True)
     answered = ClaimAnswer.objects.filter(at__lt=database.now_minus(conf.current().claim_duration))
-    groups = [empty, windows, answered, departed]
+    deliveries = Worker.objects.filter(kind=WorkerKind.SITE, registered_at__lt=old, running_jobs__isnull=True)
+    groups = [empty, windows, answered, departed, deliveries]
     if database.has_table(Firing):
         groups.append(Firing.objects.filter(fired_at__lt=old))
     removed: int = sum(group.delete()[0] for group in groups)
@@ -181,9 +200,13 @@ def sweep() -> bool:
     """All of it, each step in a transaction of its own. False: another worker is sweeping."""
     # Beside those that hold jobs, of which every tick makes sure, the idle ones: nobody should count on the dead.
     bury_the_dead({*glance().lease_holders, *Worker.objects.online().values_list("pk", flat=True)})
-    for step in STEPS:
-        with database.atomic():
-            if not database.try_sweep_lock():
-                return False
-            step()
+    return all(under_sweep_lock(step) for step in STEPS)
+
+
+def under_sweep_lock(step: Callable[[], object]) -> bool:
+    """Take this step in a transaction of its own. False: another worker is sweeping."""
+    with database.atomic():
+        if not database.try_sweep_lock():
+            return False
+        step()
     return True

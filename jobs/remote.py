@@ -14,7 +14,7 @@ from typing import Any
 from django.db import IntegrityError
 from django.db.models.functions import Now
 
-from jobs import conf, database, fleet, housekeeping, lifecycle, live, registry, worker_keys
+from jobs import conf, database, fleet, lifecycle, live, registry, worker_keys
 from jobs.exceptions import UnknownWorker, WorkerNameTaken
 from jobs.lifecycle import Lease
 from jobs.lifecycle.recovering import recover_lost
@@ -163,7 +163,6 @@ def heartbeat(
         order = OUTDATED
     if running:
         lifecycle.renew(worker.pk, [lease.job_id for lease in running])
-    housekeeping.keep_house()
     leases = lifecycle.live_leases(worker.pk)
     return Orders(worker, order, leases, _to_stop(worker, order, leases, running))
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass, fields
 from datetime import datetime
 from typing import Any
 
-from jobs import conf, database, housekeeping, remote
+from jobs import conf, database, remote
 from jobs.exceptions import UnknownWorker, WorkerDisabled, WorkerOutdated
 from jobs.lifecycle import Lease, live_leases
 from jobs.lifecycle.bands import Band, find_bands
@@ -45,10 +45,7 @@ def claim(
     names = remote.offered(eligible_types(worker, types))
     bands = find_bands(names)
     if not bands:
-        housekeeping.keep_house()
-        bands = find_bands(names)
-        if not bands:
-            return read_held(worker, _answered(worker, key) or [])
+        return read_held(worker, _answered(worker, key) or [])
     return database.when_unlocked(lambda: _claim_once(worker, key, slots, bands))
 
 

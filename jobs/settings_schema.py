@@ -100,6 +100,30 @@ def text(default: str, help: str, *, choices: tuple[str, ...] = ()) -> str:
     return field(default=default, metadata={"parse": parse, "help": help})
 
 
+ALL = "all"
+
+
+def names(known: tuple[str, ...], help: str) -> frozenset[str]:
+    """Some of the known names: a list, or a text with commas between them; "all" (the default) is all of them."""
+
+    def parse(value: Any) -> frozenset[str]:
+        given = value.split(",") if isinstance(value, str) else value
+        if not isinstance(given, list | tuple | set | frozenset) or not all(
+            isinstance(n, str) for n in given
+        ):
+            raise BadValue(f"{value!r} is neither a list of names nor a text with commas", code="not_names")
+        chosen = {name.strip() for name in given} - {""}
+        if not chosen:
+            raise BadValue("it names nothing", code="no_names")
+        if unknown := sorted(chosen - {*known, ALL}):
+            guess = difflib.get_close_matches(unknown[0], known, n=1)
+            hint = f"did you mean {guess[0]}?" if guess else f"known: {ALL}, {', '.join(known)}"
+            raise BadValue(f"{unknown[0]!r} is unknown; {hint}", code="unknown_name")
+        return frozenset(known if ALL in chosen else chosen)
+
+    return field(default=frozenset(known), metadata={"parse": parse, "help": help})
+
+
 def secret(help: str, *, shortest: int) -> str:
     """Empty, or long enough that nobody guesses it. Complaints never quote it."""
 

@@ -41,3 +41,7 @@ application = get_asgi_application()
 log_old_names()
 if settings.SERVE_STATIC:
     application = with_static_files(application, Path(settings.STATIC_ROOT))
+
+from jobs import watch  # noqa: E402 (the apps must be loaded first)
+
+watch.start()

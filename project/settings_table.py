@@ -8,6 +8,8 @@ from dataclasses import Field, fields
 from datetime import timedelta
 from typing import Any
 
+from jobs.settings_schema import ALL
+
 HEAD = """\
 # Every setting
 
@@ -37,6 +39,8 @@ def in_words(value: Any) -> str:
         return str(value).lower()
     if isinstance(value, tuple):
         return ",".join(f"{name}={number}" for name, number in value)
+    if isinstance(value, frozenset):
+        return ALL
     if isinstance(value, int):
         return f"{value:_}"
     return str(value)
@@ -44,6 +48,7 @@ def in_words(value: Any) -> str:
 
 def kind_of(field: Field[Any]) -> str:
     kinds = {"timedelta": "duration", "bool": "true/false", "int": "whole number", "str": "text"}
+    kinds["frozenset[str]"] = "names"
     if str(field.type).startswith("tuple"):
         return "labels"
     return kinds.get(str(field.type), str(field.type))

@@ -10,3 +10,7 @@ os.environ.setdefault("DJANGO_SETTINGS_MODULE", "project.settings")
 
 application = get_wsgi_application()
 log_old_names()
+
+from jobs import watch  # noqa: E402 (the apps must be loaded first)
+
+watch.start()

@@ -14,7 +14,7 @@ import pytest
 from django.db import connection, connections
 from pytest_django import DjangoDbBlocker, Settings
 
-from jobs import capacity, housekeeping, registry, wakeup
+from jobs import capacity, registry, wakeup, watch
 from jobs.wakeup import redis_link
 from tests.support import beside, flush
 from tests.support.databases import MIGRATED, server_key
@@ -83,11 +83,7 @@ def _invariants_hold(request: pytest.FixtureRequest, _django_db_marker: None) ->
 def _process_starts_afresh(monkeypatch: pytest.MonkeyPatch) -> None:
     """What a process remembers of its own doings is not carried from test to test."""
     capacity.forget_count()
-    for name in ("_tick", "_sweep", "_first_time"):
-        setattr(housekeeping, name, housekeeping._Stopwatch())
-    monkeypatch.setattr(
-        housekeeping, "reconcile_beside", lambda: None
-    )  # a thread that would outlive the test
+    monkeypatch.setattr(watch, "reconcile_beside", lambda: None)  # a thread that would outlive the test
     wakeup._last_sent.clear()
     redis_link.forget()
 

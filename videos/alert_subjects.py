@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from jobs.alerts.subjects import names_subject
 from jobs.models import Job
-from videos.models import Transcode
+from videos.models import Transcode, Video
 
 
 @names_subject
 def video_of(job: Job) -> str | None:
-    transcode_id = job.payload.get("transcode_id")
-    if not job.type.startswith("videos.") or not isinstance(transcode_id, int):
+    """The title, which people know, and the slug, which is in its address and belongs to no other video."""
+    if not job.type.startswith("videos."):
         return None
-    transcode = Transcode.objects.filter(pk=transcode_id).select_related("video").first()
-    return f"video {transcode.video_id} “{transcode.video.title}”" if transcode else None
+    video_id = job.payload.get("video_id")
+    if isinstance(transcode_id := job.payload.get("transcode_id"), int):
+        video_id = Transcode.objects.filter(pk=transcode_id).values_list("video_id", flat=True).first()
+    video = Video.objects.filter(pk=video_id).first() if isinstance(video_id, str) else None
+    return f"video “{video.title}” ({video.slug})" if video else None

@@ -24,9 +24,8 @@ from datetime import timedelta
 from pathlib import Path
 from typing import NoReturn
 
-from jobs import LeaseLost, enqueue
+from jobs import LeaseLost, enqueue, fleet
 from jobs import conf as jobs_conf
-from jobs.fleet import finds_capabilities
 from jobs.lifecycle import Lease
 from jobs.models import Job, Status, Worker
 from videos import conf, generations, pipeline
@@ -96,7 +95,7 @@ def _capability(pin: str) -> str:
 # -- the fleet -------------------------------------------------------------------------------------------------------
 
 
-@finds_capabilities
+@fleet.finds_capabilities
 def advertise(job_types: Collection[str]) -> Collection[str]:
     """What a worker of this process can encode with, if it is to encode."""
     return here().capabilities if any(pipeline.encodes_picture(name) for name in job_types) else ()
@@ -120,12 +119,11 @@ def somebody_has(pin: str, type_name: str, *, beside: str = "") -> bool:
 
 def _who_runs(type_name: str, *, beside: str = "") -> Iterator[list[str]]:
     """The capabilities of each worker that is alive, enabled, stays, and handles this type."""
-    silence = jobs_conf.current().heartbeat_interval * 2
-    live = Worker.objects.enabled().online().filter(draining=False, stopped_at__isnull=True)
-    live = live.exclude(pk=beside).exclude(pk__in=Worker.objects.silent_for(silence).values("pk"))
-    for capabilities, handled in live.values_list("capabilities", "job_types"):
-        if type_name in handled:
-            yield capabilities
+    late = Worker.objects.silent_for(jobs_conf.current().heartbeat_interval * 2)
+    left_out = {beside, *late.values_list("pk", flat=True)}
+    for worker in fleet.living("capabilities", "job_types"):
+        if type_name in worker.job_types and not worker.order and worker.pk not in left_out:
+            yield worker.capabilities
 
 
 def somebody_can(capability: str, type_name: str, *, beside: str = "") -> bool:

@@ -135,7 +135,7 @@ class WorkerFilter(JobFilter):
     parameter_name = "worker"
 
     def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, str]]:
-        return list(Worker.objects.order_by("name").values_list("pk", "name")[:MOST_WORKERS])
+        return list(Worker.objects.judged().order_by("name").values_list("pk", "name")[:MOST_WORKERS])
 
     def queryset(self, request: HttpRequest, queryset: Any) -> Any:
         return queryset.filter(processed_by_worker_id=self.value()) if self.value() else queryset

@@ -8,8 +8,9 @@ from datetime import datetime
 
 from django.db.models import Count, Min
 
+from jobs import fleet
 from jobs.dashboard import words
-from jobs.models import Attempt, Event, Job, JobTypeState, Outcome, Prerequisite, Status, Worker
+from jobs.models import Attempt, Event, Job, JobTypeState, Outcome, Prerequisite, Status
 
 MOST_ATTEMPTS = 50
 MOST_EVENTS = 200
@@ -164,7 +165,6 @@ def _unfinished_prerequisites(job: Job) -> list[Neighbour]:
 def _explain_pending(job: Job) -> Explanation:
     if JobTypeState.objects.filter(pk=job.type, paused=True).exists():
         return Explanation("type_paused", f"{job.type} is paused: no worker takes its jobs.", is_trouble=True)
-    online = Worker.objects.online().enabled().filter(stopped_at__isnull=True, draining=False)
-    if not any(job.type in worker.job_types for worker in online.only("id", "job_types")[:500]):
+    if not any(job.type in worker.job_types and not worker.order for worker in fleet.living("job_types")):
         return Explanation("no_worker", "No worker that handles this type is online.", is_trouble=True)
     return Explanation("ready", "The next free worker takes it.")

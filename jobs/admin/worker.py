@@ -46,9 +46,9 @@ class WorkerAdmin(ReadOnlyAdmin):
     actions = ("disable", "enable", "drain", "forget")
 
     def get_queryset(self, request: HttpRequest) -> Any:
-        running = Job.objects.leased().only(*RUNNING_FIELDS).order_by("claimed_at")
         workers: Any = super().get_queryset(request)
-        return workers.with_revocation().prefetch_related(Prefetch("running_jobs", running))
+        running = Job.objects.leased().only(*RUNNING_FIELDS).order_by("claimed_at")
+        return workers.judged().prefetch_related(Prefetch("running_jobs", running))
 
     def get_urls(self) -> list[Any]:
         stream = partial(stream_view, self.admin_site)
@@ -179,8 +179,7 @@ def running_html(worker: Worker, site: str) -> SafeString:
 def read_workers(site: str) -> live.State:
     running = Job.objects.leased().only(*RUNNING_FIELDS).order_by("claimed_at")
     state: dict[str, Any] = {}
-    workers = Worker.objects.with_revocation().prefetch_related(Prefetch("running_jobs", running))
-    for worker in workers[:MOST_FOLLOWED]:
+    for worker in Worker.objects.judged().prefetch_related(Prefetch("running_jobs", running))[:MOST_FOLLOWED]:
         state |= worker_page.worker_values(worker)
         state[f"worker.{worker.pk}.running"] = running_html(worker, site)
     return state

@@ -21,7 +21,7 @@ from django.urls import NoReverseMatch, reverse
 from jobs import database, fleet, live, worker_keys
 from jobs.admin.base import moment
 from jobs.admin.log import log_rows
-from jobs.models import Attempt, Job, Worker, WorkerKey, WorkerKind, WorkerStatus
+from jobs.models import Attempt, Job, Worker, WorkerKey, WorkerKind
 from jobs.processes import Host
 from jobs.worker.over_http.address import is_plain_http
 
@@ -72,9 +72,7 @@ WORKER_VERBS = {
             "asked to drain",
             "It finishes what it runs and then stops.",
             fleet.drain,
-            lambda worker: (
-                not worker.draining and worker.stopped_at is None and worker.status != WorkerStatus.OFFLINE
-            ),
+            lambda worker: not worker.draining and worker.is_online,
             is_dangerous=True,
         ),
         WorkerVerb(
@@ -83,7 +81,7 @@ WORKER_VERBS = {
             "forgotten",
             "Its record and its keys are deleted; what it did stays in the history of the jobs.",
             fleet.forget,
-            lambda worker: worker.status == WorkerStatus.OFFLINE and not worker.running_jobs.all(),
+            lambda worker: not worker.is_online and not worker.running_jobs.all(),
             is_dangerous=True,
             permission="delete",
         ),
@@ -104,7 +102,7 @@ def _visible(admin: Any, request: HttpRequest, worker_id: str) -> Worker:
     check_view(admin, request)
     worker: Worker | None = None
     if "\0" not in worker_id:
-        worker = Worker.objects.with_revocation().filter(pk=worker_id).first()
+        worker = Worker.objects.judged().filter(pk=worker_id).first()
     if worker is None:
         raise Http404("There is no such worker.")
     return worker
@@ -193,7 +191,7 @@ def worker_values(worker: Worker) -> dict[str, Any]:
 
 
 def read_worker(worker_id: str, site: str) -> live.State:
-    worker = Worker.objects.with_revocation().filter(pk=worker_id).first()
+    worker = Worker.objects.judged().filter(pk=worker_id).first()
     if worker is None:
         return {}
     context = {"site": site, "running": _running(worker), "history": _history(worker)}

@@ -16,15 +16,29 @@ from jobs.models import AlertKind
 from jobs.ulid import new_ulid
 
 
+def is_wanted(*kinds: Kind) -> bool:
+    """Alerts are on, and at least one of these kinds is chosen."""
+    settings = conf.current()
+    return bool(settings.alert_webhook_url) and not settings.alert_kinds.isdisjoint(kinds)
+
+
 def send(kind: Kind, facts: Mapping[str, Any], *, others: int = 0) -> bool:
-    """Enqueue an alert, unless one of its kind was sent lately. `others`: so many more happened at the same moment."""
-    return database.when_unlocked(lambda: _send(kind, facts, others))
+    """Enqueue an alert, unless its kind is not wanted or one of it was sent lately. `others`: so many more happened at
+    the same moment."""
+    return is_wanted(kind) and database.when_unlocked(lambda: _send(kind, facts, others))
+
+
+def _limited_as(kind: Kind, facts: Mapping[str, Any]) -> str:
+    """That no worker is left is told even if the loss of another one was told a moment ago: nobody else will be lost,
+    and so nothing else would ever say it."""
+    return f"{kind}.last" if kind is Kind.WORKER_OFFLINE and facts.get("left") == 0 else str(kind)
 
 
 def _send(kind: Kind, facts: Mapping[str, Any], others: int) -> bool:
+    limited_as = _limited_as(kind, facts)
     with database.atomic():
-        AlertKind.objects.bulk_create([AlertKind(kind=kind)], ignore_conflicts=True)
-        row = AlertKind.objects.select_for_update().get(pk=kind)
+        AlertKind.objects.bulk_create([AlertKind(kind=limited_as)], ignore_conflicts=True)
+        row = AlertKind.objects.select_for_update().get(pk=limited_as)
         now = database.read_clock()
         if not is_due(row.sent_at, now, conf.current().alert_rate_limit):
             row.suppressed += 1 + others

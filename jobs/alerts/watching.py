@@ -8,9 +8,10 @@ from typing import Any
 
 from django.dispatch import receiver
 
-from jobs import conf, database
+from jobs import database
 from jobs.alerts import patterns
-from jobs.alerts.sending import send
+from jobs.alerts.sending import is_wanted, send
+from jobs.alerts.subjects import subject_of
 from jobs.alerts.wording import ABOUT_ALERTS, Kind
 from jobs.models import AlertKind, Job, Status
 from jobs.signals import BreakerChange, Transition, alarm_raised, breaker_changed, jobs_changed
@@ -18,19 +19,22 @@ from jobs.signals import BreakerChange, Transition, alarm_raised, breaker_change
 log = logging.getLogger("jobs.alerts")
 
 
-def _is_on() -> bool:
-    return bool(conf.current().alert_webhook_url)
-
-
 @receiver(alarm_raised)
 def on_alarm(kind: str, facts: Mapping[str, Any], **kwargs: Any) -> None:
-    if _is_on():
-        _after_commit(lambda: send(Kind(kind), facts))
+    if is_wanted(Kind(kind)):
+        _after_commit(lambda: send(Kind(kind), _with_subject(facts)))
+
+
+def _with_subject(facts: Mapping[str, Any]) -> Mapping[str, Any]:
+    """What is told of a job says what that is about: people know the video, not the job."""
+    job = Job.objects.filter(pk=facts["job"]).first() if "job" in facts else None
+    subject = subject_of(job) if job else None
+    return {**facts, "subject": subject} if subject else facts
 
 
 @receiver(breaker_changed)
 def on_breaker(change: BreakerChange, **kwargs: Any) -> None:
-    if change.after == "open" and _is_on():
+    if change.after == "open" and is_wanted(Kind.BREAKER_OPENED):
         facts = {"breaker": change.name, "reason": change.reason}
         _after_commit(lambda: send(Kind.BREAKER_OPENED, facts))
 
@@ -39,7 +43,7 @@ def on_breaker(change: BreakerChange, **kwargs: Any) -> None:
 def on_jobs(transitions: Sequence[Transition], **kwargs: Any) -> None:
     # An alert that cannot be delivered is no reason for another.
     failed = [t.job_id for t in transitions if t.after == Status.FAILED and t.type != ABOUT_ALERTS]
-    if failed and _is_on():
+    if failed and is_wanted(Kind.JOB_MAX_RETRIES_EXCEEDED, Kind.JOB_FAILED_PATTERN):
         _after_commit(lambda: tell_of_failures(failed))
 
 
@@ -72,7 +76,7 @@ def tell_of_failures(job_ids: Sequence[str]) -> None:
     if alone:
         job = alone[0]
         facts = {"job": job.pk, "type": job.type, "error": job.last_error, "attempts": job.attempt_number}
-        send(Kind.JOB_MAX_RETRIES_EXCEEDED, facts, others=len(alone) - 1)
+        send(Kind.JOB_MAX_RETRIES_EXCEEDED, _with_subject(facts), others=len(alone) - 1)
 
 
 def _tell_of_pattern(job: Job, sighting: patterns.Sighting) -> bool:

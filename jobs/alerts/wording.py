@@ -26,12 +26,12 @@ class Kind(StrEnum):
 
 
 _SENTENCES = {
-    Kind.STALE_JOB_RECOVERED: "{count} job(s) were taken back: {reason}.",
-    Kind.JOB_MAX_RETRIES_EXCEEDED: "Job {job} ({type}) has failed for good: {error}",
+    Kind.STALE_JOB_RECOVERED: "{count} job(s) were taken back: {reason}. The first is {job} ({type}{about}).",
+    Kind.JOB_MAX_RETRIES_EXCEEDED: "Job {job} ({type}{about}) has failed for good: {error}",
     Kind.JOB_FAILED_PATTERN: "{count} jobs failed alike ({subject}): {error}",
     Kind.WORKER_STARTUP: "Worker {worker} has started.",
     Kind.WORKER_SHUTDOWN: "Worker {worker} has stopped.",
-    Kind.WORKER_OFFLINE: "Worker {worker} counts as offline: {reason}.",
+    Kind.WORKER_OFFLINE: "Worker {worker} counts as offline: {reason}.{last}",
     Kind.QUEUE_DEPTH_HIGH: "{depth} jobs are in the queue, more than {limit}.",
     Kind.BREAKER_OPENED: "Breaker {breaker} has opened: {reason}",
 }
@@ -54,6 +54,8 @@ class Alert:
 
     def _sentence(self) -> str:
         known = {name: str(value) for name, value in self.facts.items()}
+        known["about"] = f", {known['subject']}" if known.get("subject") else ""
+        known["last"] = " No worker is running any more." if known.get("left") == "0" else ""
         sentence = _SENTENCES[self.kind].format_map(_Known(known))
         more = f" ({self.held_back} more of this kind since the last alert)" if self.held_back else ""
         return sentence + more

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, Any
 
 from django.core.exceptions import PermissionDenied
 from django.db.models import Prefetch
 from django.http import HttpRequest
 from ninja import Path, Query, Router
 
-from jobs import live, registry, worker_keys
+from jobs import fleet, live, registry, worker_keys
 from jobs.admin import bulk, window
 from jobs.admin.log import log_rows
 from jobs.admin.verbs import BY_NAME, Order
@@ -40,7 +40,6 @@ PriorityFilter = Annotated[
     str, Query(max_length=30, description="a label (high, normal, low) or a whole number")
 ]
 Id = Annotated[str, Path()]
-Row = TypeVar("Row", Job, Worker)
 
 
 class StaffRequest(HttpRequest):
@@ -89,7 +88,7 @@ def jobs(
 def job(request: StaffRequest, job_id: Id) -> schemas.JobDetail:
     """With its payload and result."""
     _demand_view(request, "job")
-    return schemas.JobDetail.model_validate(_find(Job, job_id))
+    return schemas.JobDetail.model_validate(_find(job_id))
 
 
 @router.post(
@@ -115,18 +114,18 @@ def cancel(request: StaffRequest, job_id: Id) -> schemas.Changed:
 def _act(request: StaffRequest, job_id: str, name: str) -> schemas.Changed:
     verb = BY_NAME[name]
     _demand(request, f"jobs.{verb.permission}_job")
-    subject = _find(Job, job_id)
+    subject = _find(job_id)
     order = Order(request.user.get_username())
     outcome = bulk.act(verb, [subject.pk], order) if verb.is_possible(subject) else bulk.Outcome()
     if not outcome.changed:
         reason = outcome.refusals.get(subject.pk, f"The job is {subject.status}; it cannot be {verb.done}.")
         raise Refusal(409, "not_possible", reason)
     log_rows(request, Job, outcome.changed, verb.past_tense(order), {subject.pk: str(subject)})
-    return schemas.Changed.of(outcome.changed, _find(Job, job_id))
+    return schemas.Changed.of(outcome.changed, _find(job_id))
 
 
-def _find(model: type[Row], row_id: str) -> Row:
-    found: Row | None = model.objects.filter(pk=row_id).first() if is_ulid(row_id) else None
+def _find(job_id: str) -> Job:
+    found: Job | None = Job.objects.filter(pk=job_id).first() if is_ulid(job_id) else None
     if found is None:
         raise NOT_FOUND
     return found
@@ -147,7 +146,7 @@ def queue(request: StaffRequest) -> schemas.Queue:
         blocked=number(depth.blocked),
         processing=number(depth.running),
         failed=number(depth.failed),
-        workers=depth.workers,
+        workers=len(fleet.living()),
         types=[
             schemas.TypeOfQueue(
                 name=name,
@@ -174,7 +173,7 @@ def _limit(kind: registry.JobType, state: JobTypeState | None) -> int | None:
 def workers(request: StaffRequest, cursor: Cursor = "", limit: Limit = 50) -> schemas.WorkerPage:
     _demand_view(request, "worker")
     """With what each of them runs."""
-    found = Worker.objects.with_revocation().filter(pk__gt=cursor).order_by("pk")
+    found = Worker.objects.judged().filter(pk__gt=cursor).order_by("pk")
     rows = list(found.prefetch_related(_RUNNING)[: limit + 1])
     return schemas.WorkerPage(
         workers=[schemas.WorkerRow.of(row) for row in rows[:limit]],
@@ -210,7 +209,7 @@ def enable(request: StaffRequest, worker_id: Id) -> schemas.WorkerChanged:
 def revoke(request: StaffRequest, worker_id: Id) -> schemas.Revoked:
     """From this moment on none of its keys opens anything."""
     _demand(request, "jobs.change_workerkey")
-    worker = _find(Worker, worker_id)
+    worker = _find_worker(worker_id)
     keys = worker_keys.revoke_all(worker, actor=request.user.get_username())
     for key in keys:
         log_rows(request, Worker, [worker.pk], f"revoked key {key}", {worker.pk: worker.name})
@@ -230,7 +229,7 @@ def forget(request: StaffRequest, worker_id: Id) -> schemas.Forgotten:
     """
     verb = WORKER_VERBS["forget"]
     _demand(request, f"jobs.{verb.permission}_worker")
-    worker = _find(Worker, worker_id)
+    worker = _find_worker(worker_id)
     if not verb.do([worker.pk]):
         if _row(worker.pk).running:
             raise Refusal(409, "worker_holds_jobs", "It holds jobs; forget it when their leases are over.")
@@ -242,7 +241,7 @@ def forget(request: StaffRequest, worker_id: Id) -> schemas.Forgotten:
 
 def _act_on_worker(request: StaffRequest, worker_id: str, name: str) -> schemas.WorkerChanged:
     _demand(request, "jobs.change_worker")
-    worker, verb = _find(Worker, worker_id), WORKER_VERBS[name]
+    worker, verb = _find_worker(worker_id), WORKER_VERBS[name]
     changed = verb.is_possible(worker) and bool(verb.do([worker.pk]))
     if changed:
         log_rows(request, Worker, [worker.pk], verb.done, {worker.pk: worker.name})
@@ -250,11 +249,20 @@ def _act_on_worker(request: StaffRequest, worker_id: str, name: str) -> schemas.
     return schemas.WorkerChanged(changed=changed, worker=_row(worker.pk))
 
 
+def _find_worker(worker_id: str) -> Worker:
+    found: Worker | None = (
+        Worker.objects.judged().filter(pk=worker_id).first() if is_ulid(worker_id) else None
+    )
+    if found is None:
+        raise NOT_FOUND
+    return found
+
+
 _RUNNING = Prefetch("running_jobs", Job.objects.leased().only(*schemas.RUNNING).order_by("claimed_at", "pk"))
 
 
 def _row(worker_id: str) -> schemas.WorkerRow:
-    found = Worker.objects.with_revocation().prefetch_related(_RUNNING).filter(pk=worker_id).first()
+    found = Worker.objects.judged().prefetch_related(_RUNNING).filter(pk=worker_id).first()
     if found is None:
         raise NOT_FOUND
     return schemas.WorkerRow.of(found)

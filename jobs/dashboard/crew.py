@@ -9,11 +9,12 @@ from datetime import datetime, timedelta
 
 from django.db.models import Case, Q, Value, When
 
-from jobs import conf
+from jobs import conf, database
 from jobs.dashboard.addresses import Addresses
 from jobs.dashboard.work import RunningJob
 from jobs.models import Worker, WorkerStatus
 
+MOST = 2_000
 SHOWN = 24
 SHOWN_JOBS = 3
 REMEMBERED = timedelta(days=1)
@@ -45,23 +46,22 @@ class Crew:
     """Online, but not among the members shown."""
 
 
-def read_crew(now: datetime, running: Sequence[RunningJob], addresses: Addresses) -> Crew:
+def read_workers() -> list[Worker]:
+    """Those that are here or were lately; the living first, as far as the records know."""
+    present = Q(stopped_at__isnull=True) | Q(stopped_at__gt=database.now_minus(REMEMBERED))
+    rank = Case(When(status=WorkerStatus.OFFLINE, then=Value(1)), default=Value(0))
+    workers = Worker.objects.judged().filter(present).order_by(rank, "name")
+    return list(workers.defer("job_types", "capabilities", "metadata")[:MOST])
+
+
+def read_crew(
+    workers: Sequence[Worker], now: datetime, running: Sequence[RunningJob], addresses: Addresses
+) -> Crew:
     jobs: defaultdict[str, list[RunningJob]] = defaultdict(list)
     for job in running:
         jobs[job.worker_id].append(job)
-    present = Q(stopped_at__isnull=True) | Q(stopped_at__gt=now - REMEMBERED)
-    rank = Case(When(status=WorkerStatus.OFFLINE, then=Value(1)), default=Value(0))
-    rows = list(
-        Worker.objects.filter(present)
-        .only(
-            *("id", "name", "kind", "status", "disabled", "draining"),
-            *("last_heartbeat", "registered_at", "concurrency"),
-        )
-        .with_revocation()
-        .order_by(rank, "name")[:500]
-    )
     late = now - 2 * conf.current().heartbeat_interval
-    online = [worker for worker in rows if worker.status != WorkerStatus.OFFLINE]
+    online = [worker for worker in workers if worker.is_online]
     members = [
         CrewMember(
             id=worker.pk,
@@ -76,7 +76,7 @@ def read_crew(now: datetime, running: Sequence[RunningJob], addresses: Addresses
             order=worker.order if worker.order != worker.state else "",
             address=addresses.worker(worker.pk),
         )
-        for worker in rows[:SHOWN]
+        for worker in workers[:SHOWN]
     ]
     busy = sum(1 for worker in online if jobs[worker.pk])
     return Crew(members, len(online), busy, max(0, len(online) - SHOWN))

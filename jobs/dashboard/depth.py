@@ -46,8 +46,6 @@ class Depth:
     scheduled: Count
     blocked: Count
     failed: Count
-    workers: int
-    """Online."""
     any_job: bool
     """Somebody has enqueued something, ever."""
     now: datetime
@@ -67,11 +65,10 @@ def read_depth() -> Depth:
     row = database.fetch(
         f"""
         SELECT {database.now_sql()}, (SELECT id FROM jobs_job ORDER BY id LIMIT 1) IS NOT NULL,
-               (SELECT count(*) FROM jobs_worker WHERE status <> 'offline'),
                {counts}, {estimates}
         """
     )[0]
-    numbers, kinds = row[3:], len(_INDEXES)
+    numbers, kinds = row[2:], len(_INDEXES)
     found = {
         what: _count(counted, estimate)
         for what, counted, estimate in zip(_INDEXES, numbers[:kinds], numbers[kinds:], strict=True)
@@ -80,7 +77,6 @@ def read_depth() -> Depth:
         **found,
         now=database.moment(row[0]),
         any_job=bool(row[1]),
-        workers=row[2],
     )
 
 

@@ -11,7 +11,7 @@ from jobs.breakers.overview import BreakerView, read_breakers
 from jobs.dashboard import charts
 from jobs.dashboard.addresses import Addresses
 from jobs.dashboard.charts import Chart
-from jobs.dashboard.crew import Crew, read_crew
+from jobs.dashboard.crew import Crew, read_crew, read_workers
 from jobs.dashboard.depth import Depth, read_depth
 from jobs.dashboard.kinds import KindRow, read_kinds
 from jobs.dashboard.timing import PERCENTILES, Timing, read_timing
@@ -24,6 +24,7 @@ from jobs.dashboard.work import (
     read_failures,
     read_running,
 )
+from jobs.models import Worker
 
 
 class Reading:
@@ -35,6 +36,15 @@ class Reading:
     @cached_property
     def depth(self) -> Depth:
         return read_depth()
+
+    @cached_property
+    def workers(self) -> list[Worker]:
+        return read_workers()
+
+    @property
+    def alive(self) -> int:
+        """How many workers are running."""
+        return sum(worker.is_online for worker in self.workers)
 
     @cached_property
     def now(self) -> datetime:
@@ -71,7 +81,7 @@ class Reading:
 
     @cached_property
     def crew(self) -> Crew:
-        return read_crew(self.now, self.running, self.addresses)
+        return read_crew(self.workers, self.now, self.running, self.addresses)
 
     @cached_property
     def kinds(self) -> list[KindRow]:

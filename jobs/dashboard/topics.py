@@ -55,10 +55,10 @@ def counts_of(reading: Reading) -> dict[str, object]:
         "count.scheduled": str(depth.scheduled),
         "count.blocked": str(depth.blocked),
         "count.failed": str(depth.failed),
-        "count.workers": str(depth.workers),
+        "count.workers": str(reading.alive),
         "count.ever": depth.any_job,
         "alert.failed": bool(depth.failed),
-        "alert.no_workers": depth.workers == 0 and bool(depth.pending),
+        "alert.no_workers": reading.alive == 0 and depth.any_job,
     }
 
 

@@ -3,34 +3,47 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from typing import Any
 
-from django.db.models import F
+from django.db.models import F, Q
 
 from jobs import conf, database, orchestrator, wakeup
 from jobs.alerts.wording import ABOUT_ALERTS
 from jobs.exceptions import WorkerLost
 from jobs.lifecycle.finishing import NO_LEASE, close_attempts
 from jobs.lifecycle.leases import FailureReport, LockedJob, lock
-from jobs.models import Event, Job, Kind, Outcome, Status
+from jobs.models import Event, Job, Kind, Outcome, SitePresence, Status, WorkerKind
+from jobs.models.site_presence import LONGEST_EXCUSE, site_is_unsettled
 from jobs.signals import Transition, announce, raise_alarm
 
 BATCH = 500
 
 
-def expiry_counts() -> bool:
-    """While the database was down nobody could renew a lease, so for a while after its start expiry does not count."""
-    if not database.is_postgres():
-        return True
+def expiry_counts(*, of_remote: bool = True) -> bool:
+    """False: within the grace. While the database was down nobody could renew a lease, and while the site was down no
+    remote worker could, so for a while after their start expiry does not count."""
     grace = conf.current().recovery_grace
-    return bool(
-        database.fetch("SELECT pg_postmaster_start_time() <= statement_timestamp() - %s", [grace])[0][0]
-    )
+    if database.is_postgres():
+        started = "SELECT pg_postmaster_start_time() > statement_timestamp() - %s"
+        if database.fetch(started, [grace])[0][0]:
+            return False
+    if not of_remote or not database.has_table(SitePresence):
+        return True
+    return not SitePresence.objects.unsettled().exists()
+
+
+def dead_leases() -> Any:
+    """The leases whose time is up, by the database's clock, without those of remote workers that could not renew them
+    because the site was down."""
+    could_not_renew = Q(worker__kind=WorkerKind.REMOTE) & site_is_unsettled()
+    for_ages = Q(claim_expires_at__lt=database.now_minus(LONGEST_EXCUSE))
+    return Job.objects.expired().filter(for_ages | ~could_not_renew)
 
 
 def recover_expired(types: Iterable[str] | None = None) -> list[str]:
-    """End the leases (of these types) whose time is up, by the database's clock. Returns the ids of the jobs."""
-    expired = Job.objects.expired() if types is None else Job.objects.expired().filter(type__in=list(types))
-    ids = list(expired.order_by("pk").values_list("pk", flat=True)[:BATCH])
+    """End the dead leases (of these types). Returns the ids of the jobs."""
+    dead = dead_leases() if types is None else dead_leases().filter(type__in=list(types))
+    ids = list(dead.order_by("pk").values_list("pk", flat=True)[:BATCH])
 
     def still_expired(row: LockedJob) -> bool:
         # Lock, then check: the lease may have been renewed while the lock was awaited.

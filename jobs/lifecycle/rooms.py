@@ -89,7 +89,7 @@ def _locked_running(limits: dict[str, int]) -> dict[str, int]:
         JobTypeState.objects.filter(name__in=limits).order_by("name").select_for_update().values_list("name")
     )
     leases = _count_leases(limits)
-    if any(expired for _, expired in leases.values()) and expiry_counts():
+    if any(expired for _, expired in leases.values()) and expiry_counts(of_remote=False):
         # They hold no place; so they end here for good, lest a late renewal bring one back beside its successor.
         recover_expired(limits)
         leases = _count_leases(limits)

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
-
-from django.db.models import Count
 
 from jobs import database, fleet, registry
 from jobs.alerts.wording import Kind
@@ -14,7 +12,6 @@ from jobs.metrics import catalogue
 from jobs.metrics.depth import read_depth
 from jobs.metrics.exposition import Metric, Sample
 from jobs.models import AlertKind, Breaker, RunTotal, Worker, WorkerStatus
-from jobs.models.worker import state_of
 from jobs.run_totals import BEYOND, OUTCOMES, cumulate
 
 NAMED_WORKERS = 500
@@ -71,11 +68,8 @@ def _histogram(type_name: str, buckets: Mapping[str, int], seconds: float) -> It
 
 
 def _workers() -> Iterator[Reading]:
-    counts: defaultdict[str, int] = defaultdict(int)
-    present = Worker.objects.with_revocation().filter(stopped_at__isnull=True).order_by()
-    grouped = present.values_list("status", "disabled", "is_revoked").annotate(Count("pk"))  # type: ignore[misc]
-    for status, disabled, revoked, count in grouped:
-        counts[state_of(status, disabled=disabled, revoked=revoked)] += count
+    workers = Worker.objects.judged().filter(stopped_at__isnull=True)
+    counts = Counter(worker.state for worker in workers)
     statuses: Iterable[str] = [*WorkerStatus.values, "disabled", "revoked"]
     yield catalogue.WORKERS, [Sample(counts[status], {"status": status}) for status in statuses]
     heard = "coalesce(last_heartbeat, registered_at)"
@@ -85,7 +79,8 @@ def _workers() -> Iterator[Reading]:
         else f"(julianday('now') - julianday({heard})) * 86400.0"
     )
     rows = database.fetch(
-        f"SELECT name, {age} FROM jobs_worker WHERE stopped_at IS NULL ORDER BY {heard} DESC LIMIT {NAMED_WORKERS}"
+        f"SELECT name, {age} FROM jobs_worker"
+        f" WHERE stopped_at IS NULL AND kind <> 'site' ORDER BY {heard} DESC LIMIT {NAMED_WORKERS}"
     )
     yield catalogue.HEARTBEAT_AGE, [Sample(max(0.0, seconds), {"worker": name}) for name, seconds in rows]
 
@@ -104,7 +99,10 @@ def _breakers() -> Iterator[Sample]:
 
 def _alerts() -> Iterator[Sample]:
     rows = AlertKind.objects.all() if database.has_table(AlertKind) else ()
-    by_kind = {str(kind): AlertKind(kind=kind) for kind in Kind} | {row.kind: row for row in rows}
-    for _, row in sorted(by_kind.items()):
-        for result in ("sent", "suppressed", "undelivered"):
-            yield Sample(getattr(row, result), {"kind": row.kind, "result": result})
+    totals = {(str(kind), result): 0 for kind in Kind for result in ("sent", "suppressed", "undelivered")}
+    for row in rows:
+        for kind, result in totals:
+            if kind == row.kind.partition(".")[0]:
+                totals[kind, result] += getattr(row, result)
+    for (kind, result), count in sorted(totals.items()):
+        yield Sample(count, {"kind": kind, "result": result})

@@ -10,6 +10,7 @@ from jobs.models.job import ACTIVE, DERIVED_STATES, FINISHED, Job, Status
 from jobs.models.job_type_state import JobTypeState
 from jobs.models.rate_window import RateWindow
 from jobs.models.schedule import Firing, Schedule
+from jobs.models.site_presence import SitePresence
 from jobs.models.statistics import CountingMark, Minute, RunTotal
 from jobs.models.submission_window import SubmissionWindow
 from jobs.models.worker import Worker, WorkerKind, WorkerStatus
@@ -39,6 +40,7 @@ __all__ = [
     "RateWindow",
     "RunTotal",
     "Schedule",
+    "SitePresence",
     "Status",
     "SubmissionWindow",
     "Worker",

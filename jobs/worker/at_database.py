@@ -147,22 +147,11 @@ class AtDatabase:
         if glance.order is None:
             raise UnknownWorker(self.worker.pk)
         hands.obey(glance.order)
-        if glance.next_due is not None and glance.next_due <= 0:
-            orchestrator.promote_due()
-        if glance.next_firing is not None and glance.next_firing <= 0:
-            schedules.fire_due()
-        others = [holder for holder in glance.lease_holders if holder != self.worker.pk]
-        if others:
-            recovery.bury_the_dead(others)
+        recovery.tick(glance, [holder for holder in glance.lease_holders if holder != self.worker.pk])
         if glance.pending:
             hands.wake()
         until_heartbeat = max(0.01, self._next_heartbeat - now)
-        tick = min(settings.tick_interval.total_seconds(), until_heartbeat)
-        if glance.next_firing is not None and glance.next_firing > 0:
-            tick = min(tick, max(0.01, glance.next_firing))
-        if glance.next_due is not None:
-            return min(tick, max(0.01, glance.next_due))
-        return tick
+        return glance.until_next(min(settings.tick_interval.total_seconds(), until_heartbeat))
 
     def _heartbeat(self, hands: Hands, busy: bool) -> None:
         asked_at = time.monotonic()

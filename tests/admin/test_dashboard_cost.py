@@ -10,7 +10,7 @@ from django.test.utils import CaptureQueriesContext
 from jobs import database, enqueue_many, lifecycle, statistics
 from jobs.dashboard import depth
 from jobs.dashboard.topics import dashboard_topics
-from jobs.models import Breaker
+from jobs.models import Breaker, SitePresence
 from tests.support.pages.admin_pages import client_of
 from tests.support.queue.actors import new_worker
 from tests.support.queue.breakers import open_breaker
@@ -42,7 +42,7 @@ def _full_tables(monkeypatch: pytest.MonkeyPatch) -> None:
     statistics.count_minutes()
     open_breaker("payments")
     open_breaker("mail", state="half-open", retry_at=None)
-    assert database.has_table(Breaker), "which a process asks once"
+    assert all(map(database.has_table, (Breaker, SitePresence))), "which a process asks once"
 
 
 def queries_of_the_stream() -> list[str]:

@@ -41,7 +41,7 @@ def test_a_claim_takes_as_many_statements_for_fifty_jobs_as_for_one(far: RemoteC
 
 def test_a_claim_without_jobs_takes_a_few_reads(far: RemoteClient) -> None:
     idle = statements_of(lambda: far.claim(5))
-    assert len(idle) == 4, "\n".join(idle)
+    assert len(idle) == 3, "\n".join(idle)
     assert not [sql for sql in idle if not sql.strip().startswith(("SELECT", "WITH"))]
 
 

@@ -140,7 +140,7 @@ def test_the_queue_as_a_whole(
     enqueue(REMOTE, delay=timedelta(hours=1))
     JobTypeState.objects.update_or_create(name=REMOTE, defaults={"paused": True, "concurrency": 2})
     get(admin_client, "queue")  # the first request of a process also looks which tables there are
-    with django_assert_max_num_queries(6):
+    with django_assert_max_num_queries(7):
         queue = good(get(admin_client, "queue"))
     assert {
         name: queue[name]["value"] for name in ("pending", "scheduled", "blocked", "processing", "failed")

@@ -13,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from jobs import conf
+from jobs.alerts.wording import Kind
 from jobs.conf import JobsSettings, find_problems, parse_duration
 from tests.conftest import RunManage
 
@@ -84,6 +85,36 @@ def test_zero_is_refused_but_where_it_means_no_limit() -> None:
 def test_a_flag_has_many_spellings(settings: Any, value: Any, meaning: bool) -> None:
     settings.JOBS = {"SESSION_FEATURES": value}
     assert conf.current().session_features is meaning
+
+
+@pytest.mark.parametrize(
+    ("value", "meaning"),
+    [
+        ("all", {kind.value for kind in Kind}),
+        ("worker_offline, breaker_opened,", {"worker_offline", "breaker_opened"}),
+        (["worker_offline"], {"worker_offline"}),
+        ({"all", "worker_offline"}, {kind.value for kind in Kind}),
+    ],
+)
+def test_names_are_a_list_or_a_text_with_commas(settings: Any, value: Any, meaning: set[str]) -> None:
+    settings.JOBS = {"ALERT_KINDS": value}
+    assert conf.current().alert_kinds == meaning
+
+
+@pytest.mark.parametrize(
+    ("value", "code"),
+    [
+        ("worker_offlin", "unknown_name"),
+        (["worker_offline", "nothing"], "unknown_name"),
+        ("", "no_names"),
+        ([], "no_names"),
+        (None, "not_names"),
+        ([7], "not_names"),
+    ],
+)
+def test_names_that_nobody_knows_are_refused(value: Any, code: str) -> None:
+    (problem,) = find_problems({"ALERT_KINDS": value})
+    assert (problem.setting, problem.code) == ("ALERT_KINDS", code)
 
 
 def test_what_is_no_flag_is_refused() -> None:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from django.db.models.functions import Now
 
-from jobs import database, enqueue, fleet, lifecycle, recovery, remote
+from jobs import database, enqueue, fleet, lifecycle, recovery, remote, watch
 from jobs.exceptions import WorkerNameTaken
 from jobs.models import ClaimAnswer, Job, JobTypeState, Status, Worker, WorkerKey, WorkerStatus
 from jobs.processes import this_host
@@ -282,29 +282,23 @@ def test_a_worker_holds_no_more_jobs_than_it_has_places() -> None:
 # -- a fleet without local workers -------------------------------------------------------------------------------------
 
 
-def test_where_all_workers_are_remote_their_requests_keep_the_house(settings: Any) -> None:
-    settings.JOBS = {**settings.JOBS, "TICK_INTERVAL": "1ms", "SWEEP_INTERVAL": "1ms"}
+def test_where_all_workers_are_remote_the_site_does_what_local_ones_do() -> None:
     far = new_remote()
     expired, due = enqueue_remote(), enqueue("here.remote", delay=timedelta(hours=1)).pk
     far.claim_one()
     expire(expired)
     Job.objects.filter(pk=due).update(run_at=Now())
+    watch.Watch().look()
     assert {job["job_id"] for job in new_remote().claim(5)} == {expired, due}
 
 
-def test_where_a_local_worker_lives_requests_leave_the_house_to_it(far: RemoteClient) -> None:
+def test_where_a_local_worker_lives_the_site_leaves_it_to_that(far: RemoteClient) -> None:
     new_worker()
     due = enqueue("here.remote", delay=timedelta(hours=1)).pk
     Job.objects.filter(pk=due).update(run_at=Now())
+    watch.Watch().look()
     assert far.claim(5) == []
     assert status_of(due) == Status.WAITING
-
-
-def test_the_house_is_kept_once_a_tick_however_many_ask(far: RemoteClient) -> None:
-    far.claim()
-    due = enqueue("here.remote", delay=timedelta(hours=1)).pk
-    Job.objects.filter(pk=due).update(run_at=Now())
-    assert far.claim(5) == []
 
 
 def test_old_answers_are_pruned(far: RemoteClient) -> None:

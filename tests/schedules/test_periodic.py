@@ -12,9 +12,9 @@ from django.db import connection
 from django.test.utils import CaptureQueriesContext
 from pytest_django import Settings
 
-from jobs import UnknownJobType, database, housekeeping, periodic, recovery, snapshot
+from jobs import UnknownJobType, database, periodic, recovery, snapshot, watch
 from jobs.invariants import broken_rules
-from jobs.models import Firing, Job, Schedule
+from jobs.models import Firing, Job, Schedule, WorkerKind
 from jobs.timetable import declarations, schedules
 from tests.conftest import Declare
 from tests.support.queue.actors import new_worker
@@ -207,11 +207,14 @@ def test_until_migrate_has_made_the_tables_a_worker_does_without_them(
     ] == []
 
 
-def test_where_all_workers_are_remote_their_requests_fire() -> None:
+def test_where_all_workers_are_remote_the_site_fires() -> None:
     periodic("tests.noop", cron="* * * * *")
     make_schedule("nightly")
     make_due("nightly")
-    housekeeping.keep_house()
+    watch.Watch().look()
+    assert not Firing.objects.exists(), "nobody would run it"
+    new_worker(kind=WorkerKind.REMOTE)
+    watch.Watch().look()
     assert Firing.objects.filter(schedule="nightly").count() == 1
     assert stored("tests.noop").next_at is not None
 

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from django.db import connection
 from django.db.models.functions import Now
+from pytest_django import Settings
 
 from jobs import database, enqueue, fleet, recovery
 from jobs.lifecycle import claim
@@ -22,6 +23,11 @@ from tests.support.queue.workers import QUICK, wait_for_status, wait_for_worker
 pytestmark = pytest.mark.django_db(transaction=True)
 
 LONG_AGO = timedelta(minutes=6)
+
+
+@pytest.fixture(autouse=True)
+def _silence_counts(settings: Settings) -> None:
+    settings.JOBS = {**settings.JOBS, "RECOVERY_GRACE": "1ms"}  # the test's server has just been started
 
 
 def silent_worker() -> Worker:

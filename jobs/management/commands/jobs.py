@@ -34,7 +34,9 @@ exit codes: 0 done Â· 1 a job or worker could not be changed (the others were) Â
         commands = parser.add_subparsers(
             dest="action", required=True, metavar="status|retry|cancel|forget-worker"
         )
-        status = commands.add_parser("status", help="depth, ready, scheduled, processing, failed; per type")
+        status = commands.add_parser(
+            "status", help="depth, ready, scheduled, processing, completed, failed; per type"
+        )
         status.add_argument("--json", action="store_true", help="machine-readable")
         retry = commands.add_parser("retry", help="start failed or cancelled jobs over")
         retry.add_argument("ids", nargs="*", metavar="ID")
@@ -52,9 +54,9 @@ exit codes: 0 done Â· 1 a job or worker could not be changed (the others were) Â
         if options["json"]:
             self.stdout.write(json.dumps(state, indent=2))
             return
-        for key in ("depth", "ready", "scheduled", "processing", "failed", "workers"):
+        for key in ("depth", "ready", "scheduled", "processing", "completed", "failed", "workers"):
             self.stdout.write(f"{key:<12}{state[key]:>10,}")
-        if state["shutting_down"]:
+        if state["shutdown"]:
             self.stdout.write("every worker is draining or disabled: nothing new is started")
         elif not state["workers"]:
             self.stdout.write("no worker is running: start one with manage.py runworker")

@@ -56,11 +56,12 @@ def test_the_status_is_a_table() -> None:
     enqueue_many("demo.count", [{}] * 1200)
     lines = manage("jobs", "status").out.splitlines()
     rows = [line.split() for line in lines]
-    assert rows[:6] == [
+    assert rows[:7] == [
         ["depth", "1,201"],
         ["ready", "1,200"],
         ["scheduled", "1"],
         ["processing", "0"],
+        ["completed", "0"],
         ["failed", "1"],
         ["workers", "1"],
     ]
@@ -69,7 +70,7 @@ def test_the_status_is_a_table() -> None:
 
 
 def test_the_status_says_when_nobody_works() -> None:
-    rows = 6
+    rows = 7
     assert "manage.py runworker" in manage("jobs", "status").out
     worker = new_worker()
     assert len(manage("jobs", "status").out.splitlines()) == rows

@@ -21,12 +21,13 @@ def test_an_empty_queue() -> None:
         "ready": 0,
         "scheduled": 0,
         "processing": 0,
+        "completed": 0,
         "failed": 0,
         "types": {},
         "priorities": {},
         "breakers": {},
         "workers": 0,
-        "shutting_down": False,
+        "shutdown": False,
     }
 
 
@@ -46,15 +47,18 @@ def test_jobs_are_counted_by_state_type_and_priority(declare: Declare) -> None:
     with workflow("w") as flow:
         flow.add("tests.noop", after=[flow.add("tests.noop")])
     now = snapshot()
-    assert {key: now[key] for key in ("depth", "ready", "scheduled", "processing", "failed")} == {
-        "depth": 7,
+    assert {
+        key: now[key] for key in ("depth", "ready", "scheduled", "processing", "completed", "failed")
+    } == {
+        "depth": 6,
         "ready": 4,
         "scheduled": 2,
         "processing": 1,
+        "completed": 1,
         "failed": 1,
     }
     assert now["types"] == {
-        "tests.noop": {"pending": 1, "waiting": 1, "processing": 1, "failed": 1},
+        "tests.noop": {"pending": 1, "waiting": 1, "processing": 1, "completed": 1, "failed": 1},
         "tests.other": {"pending": 3, "waiting": 1},
     }
     assert now["priorities"] == {"7": 1, "high": 2, "low": 1, "normal": 3}
@@ -71,6 +75,6 @@ def test_workers_that_left_or_are_offline_do_not_count() -> None:
 def test_the_queue_shuts_down_when_no_worker_takes_new_jobs() -> None:
     first, second = new_worker(), new_worker()
     Worker.objects.filter(pk=first.pk).update(draining=True)
-    assert snapshot()["shutting_down"] is False
+    assert snapshot()["shutdown"] is False
     Worker.objects.filter(pk=second.pk).update(disabled=True)
-    assert snapshot()["shutting_down"] is True
+    assert snapshot()["shutdown"] is True

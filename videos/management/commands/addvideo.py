@@ -9,8 +9,8 @@ from typing import Any
 
 from django.core.management.base import CommandError, CommandParser
 
+from jobs import fleet
 from jobs.management.command import QueueCommand
-from jobs.models import Worker
 from videos import found_files, intake, sidecars
 from videos.exceptions import UploadRefused
 from videos.models import Channel, Video, VideoStatus, Visibility
@@ -145,7 +145,7 @@ exit codes: 0 all were added (with --wait: and are ready) · 1 one was refused o
 
     def _wait(self, videos: list[Video], options: dict[str, Any]) -> int:
         """Until every video is ready or has failed; returns how many have failed."""
-        if not Worker.objects.filter(stopped_at__isnull=True, last_heartbeat__isnull=False).exists():
+        if not fleet.living():
             self.stderr.write("No worker is running; start one with: manage.py runworker")
         bars = ProgressBars(self.stdout)
         ids = [video.pk for video in videos]
