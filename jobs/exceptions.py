@@ -167,7 +167,7 @@ class WorkerNameTaken(WorkerRefused):
     code = "name_taken"
 
     def __init__(self, name: str) -> None:
-        super().__init__(f"Another worker is named {name!r}.")
+        super().__init__(f"Another worker is named {name!r}; choose another name.")
 
 
 class WorkerDismissed(WorkerRefused):

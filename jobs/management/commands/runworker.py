@@ -60,7 +60,7 @@ exit codes: 0 stopped as asked · 1 could not start, or may not go on · 2 wrong
         try:
             code = self._remotely(options, given) if given["server"] else self._here(options, given)
         except WorkerNameTaken as refusal:
-            raise CommandError(f"{refusal} --name gives this one another name.") from None
+            raise CommandError(f"{refusal} Use --name.") from None
         except WorkerRefused as refusal:
             raise CommandError(str(refusal)) from None
         if code:
