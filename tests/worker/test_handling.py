@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from jobs.lifecycle import ClaimedJob, Lease
-from jobs.worker.context import CANCELLED, DRAINING, TIMEOUT, JobContext
+from jobs.worker.context import CANCELLED, DRAINING, LOST, TIMEOUT, JobContext
 from jobs.worker.handling import Outcome, run_handler
 from tests.conftest import Declare
 
@@ -19,14 +19,15 @@ def run(type_name: str) -> Outcome | None:
 
 def stopped_while_it_awaits(reason: str) -> Any:
     async def handler(job: JobContext) -> None:
-        threading.Thread(target=job.stop, args=(reason,)).start()
+        threading.Thread(target=job.interrupt, args=(reason,)).start()
         await asyncio.sleep(60)
 
     return handler
 
 
-def test_a_coroutine_ends_where_it_awaits_when_its_lease_is_lost(declare: Declare) -> None:
-    declare("tests.awaits", stopped_while_it_awaits(CANCELLED))
+@pytest.mark.parametrize("reason", [LOST, CANCELLED])
+def test_a_coroutine_ends_where_it_awaits_when_its_lease_is_gone(declare: Declare, reason: str) -> None:
+    declare("tests.awaits", stopped_while_it_awaits(reason))
     assert run("tests.awaits") is None
 
 
