@@ -54,7 +54,7 @@ format: $(VENV)/.installed-dev ## Format the code and mend what ruff can
 	$(BIN)/ruff check --fix
 	$(BIN)/ruff format
 
-mutations: $(VENV)/.installed-dev ## Break the queue in eleven places, one by one, and see that a test fails (ARGS="3 7")
+mutations: $(VENV)/.installed-dev ## Break the queue in twelve places, one by one, and see that a test fails (ARGS="3 7")
 	@$(BIN)/python -m tests.mutations $(ARGS)
 
 bench: $(VENV)/.installed-dev ## Measure the queue beside its peers

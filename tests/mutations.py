@@ -63,6 +63,10 @@ MUTATIONS = [
         [Edit(RUNNING, "(settings.stale_timeout).filter(worker_id=worker_id)", "(settings.stale_timeout)")],
     ),
     Mutation(
+        "an expired lease may still be completed",
+        [Edit(FINISHING, "AND jobs_job.claim_expires_at > {database.now_sql()}", "")],
+    ),
+    Mutation(
         "a claim waits for locked rows",
         [Edit(CLAIMING, "select_for_update(skip_locked=True)", "select_for_update()")],
         ("postgresql",),

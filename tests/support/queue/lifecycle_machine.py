@@ -180,7 +180,6 @@ class Lifecycle(RuleBasedStateMachine):
             self.model.release(twin)
         elif how == "progress":
             assert lifecycle.report_progress([ProgressReport(lease, 50)]) == []
-            twin.expired = False
         elif how == "add_child":
             child = JobContext(claimed, report=lambda report: None).add(PLAIN, max_attempts=2)
             self.model.add(Twin(child.id, PLAIN, max_attempts=2))
@@ -283,9 +282,8 @@ class Lifecycle(RuleBasedStateMachine):
             self.model.recover(self.model.leased_by(worker.pk))
         elif what == "heartbeat":
             assert fleet.heartbeat(worker, busy=True) == ("disabled" if worker.pk in self.disabled else "")
-            lifecycle.renew(worker.pk)
-            for twin in self.model.leased_by(worker.pk):
-                twin.expired = False
+            alive = [twin for twin in self.model.leased_by(worker.pk) if not twin.expired]
+            assert lifecycle.renew(worker.pk) == len(alive)
         else:
             Worker.objects.filter(pk=worker.pk).update(process_start="another process has this pid")
             self.dead.add(worker.pk)

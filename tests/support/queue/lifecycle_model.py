@@ -37,7 +37,9 @@ class Twin:
     """How the attempt with this token ended."""
 
     def is_held_with(self, token: int, worker: str) -> bool:
-        return (self.status, self.token, self.worker) == ("processing", token, worker)
+        """By a lease that lives: one that has expired is dead before it is swept."""
+        held = (self.status, self.token, self.worker) == ("processing", token, worker)
+        return held and not self.expired
 
 
 class Refused(Exception):
