@@ -96,29 +96,29 @@ def _follow(transcode: Transcode, transitions: list[Transition]) -> None:
 
 
 def _running_beside(transcode: Transcode, transitions: list[Transition]) -> list[Job]:
-    """Jobs of the transcode that run and were not changed now. Nobody asks when jobs are only claimed."""
+    """Stages of the transcode that run and were not changed now. Nobody asks when jobs are only claimed."""
     if all(t.after == Status.PROCESSING for t in transitions):
         return []
-    running = _jobs_of(transcode).filter(status=Status.PROCESSING)
+    running = _jobs_of(transcode).filter(status=Status.PROCESSING, type__in=pipeline.types())
     others = running.exclude(pk__among=frozenset(t.job_id for t in transitions))
     return list(others.only("id", "type", "payload", "progress_percent"))
 
 
 def _run_or_wait(transcode: Transcode, transitions: list[Transition], beside: list[Job]) -> None:
-    """Processing while a job of it runs; pending when work has come back and nothing runs."""
+    """Processing while a job of it runs, else pending; the same for its qualities and chunks."""
     claimed = [t.type for t in transitions if t.after == Status.PROCESSING]
     if claimed:
         _advance_step(transcode, claimed)
-        if any(pipeline.encodes_picture(name) for name in claimed):
-            transcode.qualities.filter(status=QualityStatus.PENDING).update(
-                status=QualityStatus.IN_PROGRESS, started_at=Coalesce("started_at", Now())
-            )
-    came_back = any(t.before == Status.PROCESSING and t.after != Status.COMPLETED for t in transitions)
     if claimed or beside:
         transcode.status = TranscodeStatus.PROCESSING
         transcode.started_at = transcode.started_at or database.read_clock()
-    elif came_back:
+    else:
         transcode.status = TranscodeStatus.PENDING
+    if any(pipeline.encodes_picture(name) for name in (*claimed, *(job.type for job in beside))):
+        transcode.qualities.filter(status=QualityStatus.PENDING).update(
+            status=QualityStatus.IN_PROGRESS, started_at=Coalesce("started_at", Now())
+        )
+    elif len(claimed) < len(transitions):  # else chunks may run beside, and nobody has asked
         _rest_qualities(transcode)
 
 
