@@ -39,6 +39,14 @@ def audio_exists(payload: Payload) -> bool | None:
     return _verdict(transcode, name, plan, [])
 
 
+def kept_exists(payload: Payload) -> bool | None:
+    transcode = _transcode(payload)
+    plan = plan_of(transcode) if transcode else None
+    if transcode is None or plan is None:
+        return None
+    return _verdict(transcode, manifests.KEPT, plan, transcode.kept_qualities)
+
+
 def thumbnail_exists(payload: Payload) -> bool | None:
     transcode = _transcode(payload)
     plan = plan_of(transcode) if transcode else None

@@ -228,7 +228,8 @@ def _count_work(transcode: Transcode, transitions: list[Transition], beside: lis
 
 
 def _count_segments(transcode: Transcode, plan: EncodePlan, segments: int) -> None:
-    going = transcode.qualities.exclude(status__in=(QualityStatus.FAILED, QualityStatus.SKIPPED))
+    going = transcode.qualities.filter(quality__in=[r.name for r in plan.renditions])
+    going = going.exclude(status=QualityStatus.FAILED)
     completed = F("segments_completed") + segments
     is_all = Q(segments_total=completed)
     going.update(
@@ -264,10 +265,22 @@ def _retry_qualities(transcode: Transcode) -> None:
 
 
 def plan_qualities(transcode: Transcode, plan: EncodePlan) -> None:
-    """A row for each quality: those that are made, and those above the source."""
+    """A row for each quality: those that are made, those that are kept, and those above the source."""
     rows = [
         QualityProgress(transcode=transcode, quality=r.name, segments_total=plan.total_segments)
         for r in plan.renditions
+    ]
+    rows += [
+        QualityProgress(
+            transcode=transcode,
+            quality=name,
+            status=QualityStatus.COMPLETED,
+            segments_total=plan.total_segments,
+            segments_completed=plan.total_segments,
+            progress_percent=100,
+            completed_at=Now(),
+        )
+        for name in transcode.kept_qualities
     ]
     rows += [
         QualityProgress(transcode=transcode, quality=name, status=QualityStatus.SKIPPED)

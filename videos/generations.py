@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from typing import Any
 
 from django.db.models import Max
 
@@ -24,6 +25,7 @@ def begin(
     redo_subtitles: bool,
     encoder: str = "",
     based_on: int | None = None,
+    kept_plan: dict[str, Any] | None = None,
 ) -> Transcode:
     """The next generation of a video whose row is locked, with its first job, in the caller's transaction."""
     newest = video.transcodes.aggregate(Max("number"))["number__max"] or 0
@@ -35,6 +37,7 @@ def begin(
         redo_subtitles=redo_subtitles,
         encoder=encoder,
         based_on=based_on,
+        kept_plan=kept_plan,
     )
     pipeline.start(transcode)
     Video.objects.filter(pk=video.pk).exclude(status=VideoStatus.READY).update(
@@ -69,6 +72,8 @@ def start_over(
                 with_subtitles=old.with_subtitles,
                 redo_subtitles=old.redo_subtitles,
                 encoder=encoder,
+                based_on=old.based_on if old.kept_plan else None,
+                kept_plan=old.kept_plan,
             )
 
     new = database.when_unlocked(write)

@@ -61,8 +61,9 @@ class Ready(Assembly):
 
 
 def prepare(bench: Workbench) -> Ready:
-    assembly = Assembly(assembling.published_plan(bench.transcode), bench.qualities())
-    return Ready(assembly.plan, assembly.qualities, tuple(assembling.files_of(bench, assembly)))
+    assembly = Assembly.of(bench, assembling.own_plan(bench))
+    files = tuple(assembling.files_of(bench, assembly))
+    return Ready(assembly.own, assembly.plan, assembly.qualities, files)
 
 
 def swap(transcode: Transcode, ready: Ready, renditions: list[Rendition]) -> None:

@@ -113,8 +113,8 @@ class PicturedElsewhere(OfATranscode):
         if name not in thumbnails.needed(self._plan(job)):
             return None
         generation = storage.generation(transcode)
-        for chunk in whole.chunks():
-            manifest = manifests.read(generation, manifests.chunk_name(chunk.number))
+        for made in (manifests.KEPT, *(manifests.chunk_name(chunk.number) for chunk in whole.chunks())):
+            manifest = manifests.read(generation, made)
             for file in manifest.files if manifest else ():
                 if file.name == name:
                     keeping.fetch(generation / name)

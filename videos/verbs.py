@@ -50,6 +50,14 @@ class Order:
     subtitles: bool = False
 
 
+def which(order: Order, outcome: object) -> str:
+    """What an action was about, for messages and logs: " (360p; 480p kept)"."""
+    kept = outcome.kept_qualities if isinstance(outcome, Transcode) else []
+    parts = [", ".join(order.qualities), f"{', '.join(kept)} kept" if kept else ""]
+    said = "; ".join(part for part in parts if part)
+    return f" ({said})" if said else ""
+
+
 @dataclass(frozen=True)
 class Verb:
     name: str
@@ -106,7 +114,8 @@ RETRANSCODE = Verb(
     "retranscode",
     "Retranscode",
     "put in line to be transcoded anew",
-    "Makes a new generation. Viewers keep the present one until the new one is whole.",
+    "Makes a new version. Viewers keep the present one until the new one is whole. Qualities that are chosen are "
+    "encoded again and the other published ones taken over as they are; with none chosen, all are encoded again.",
     lambda now: not now.is_active and not now.is_deleted,
     _retranscode,
 )

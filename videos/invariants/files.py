@@ -7,9 +7,8 @@ from collections.abc import Iterator
 from django.db.models import F
 
 from jobs.invariants import rule
-from videos import depot, storage
+from videos import depot, keeping, storage
 from videos.models import Transcode, Video, VideoStatus
-from videos.reconciling import what_is_missing
 
 
 @rule("the source of every video is on the disk, as large as it was uploaded", on_disk=True)
@@ -25,6 +24,6 @@ def _sources() -> Iterator[str]:
 def _published() -> Iterator[str]:
     ready = Transcode.objects.filter(video__current=F("pk"), video__status=VideoStatus.READY)
     for transcode in ready.defer("plan").order_by("pk").iterator():
-        gap = what_is_missing(transcode)
+        gap = keeping.what_is_missing(transcode)
         if gap and ready.filter(pk=transcode.pk).exists():  # it may have been replaced meanwhile
             yield f"{transcode}: {gap}"

@@ -15,6 +15,7 @@ from videos.exceptions import VideosError
 from videos.models import Video
 from videos.reconciling import find_orphans
 
+HELP_QUALITIES = "encode these again and keep the other published ones as they are (all)"
 VERBS: dict[str, Callable[..., Any]] = {
     "retry": intervening.retry,
     "retranscode": intervening.retranscode,
@@ -33,7 +34,9 @@ class Command(QueueCommand):
         parser.epilog = """\
 examples:
   manage.py videos retry holiday              run again what has failed; what is finished is kept
-  manage.py videos retranscode holiday        encode it anew; it stays watchable meanwhile
+  manage.py videos retranscode holiday        encode it again; it stays watchable meanwhile
+  manage.py videos retranscode holiday --qualities 480p
+                                              only 480p; the other published qualities are kept as they are
   manage.py videos delete holiday             hide it and stop its jobs; `restore` brings it back
   manage.py videos purge holiday              remove it and all its files for good
   manage.py videos orphans --remove           remove folders that no record knows
@@ -45,7 +48,7 @@ exit codes: 0 done · 1 a video could not be changed (the others were) · 2 wron
             one = commands.add_parser(verb)
             one.add_argument("slugs", nargs="+", metavar="SLUG")
             if verb == "retranscode":
-                one.add_argument("--qualities", default="", metavar="720p,360p", help="only these")
+                one.add_argument("--qualities", default="", metavar="720p,360p", help=HELP_QUALITIES)
                 one.add_argument("--subtitles", action="store_true", help="recognise the speech anew too")
         orphans = commands.add_parser("orphans", help="folders that belong to nobody")
         orphans.add_argument("--remove", action="store_true")
@@ -60,14 +63,22 @@ exit codes: 0 done · 1 a video could not be changed (the others were) · 2 wron
             if video is None:
                 raise CommandError(f"There is no video {slug!r}.", returncode=2)
             try:
-                VERBS[options["action"]](video, **self._arguments(options))
+                outcome = VERBS[options["action"]](video, **self._arguments(options))
             except (VideosError, TransitionRefused) as refusal:
                 failed += 1
                 self.stderr.write(str(refusal))
             else:
-                self.stdout.write(f"{slug}: {options['action']} done")
+                self.stdout.write(f"{slug}: {self._told(options['action'], outcome)}")
         if failed:
             raise SystemExit(1)
+
+    def _told(self, action: str, outcome: Any) -> str:
+        if action != "retranscode":
+            return f"{action} done"
+        what = ", ".join(outcome.requested_qualities) or "every quality"
+        kept = ", ".join(outcome.kept_qualities)
+        others = f"; {kept} kept from version {outcome.based_on}" if kept else ""
+        return f"version {outcome.number} queued: {what} to be encoded{others}"
 
     def _arguments(self, options: dict[str, Any]) -> dict[str, Any]:
         if options["action"] == "retranscode":
