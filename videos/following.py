@@ -62,8 +62,9 @@ def follow(transitions: Sequence[Transition], **kwargs: Any) -> None:
 
 
 def _matters(transition: Transition) -> bool:
-    """Between waiting and pending nothing begins and nothing ends."""
-    return not {transition.before, transition.after} <= {Status.WAITING, Status.PENDING}
+    """Between waiting and pending nothing begins and nothing ends, nor when a failure is settled."""
+    change = {transition.before, transition.after}
+    return not (change <= {Status.WAITING, Status.PENDING} or change == {Status.FAILED, Status.CANCELLED})
 
 
 def _follow(transcode: Transcode, transitions: list[Transition]) -> None:

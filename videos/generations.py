@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Iterable
 from typing import Any
 
 from django.db.models import Max
@@ -10,7 +11,7 @@ from django.db.models import Max
 from jobs import LeaseLost, database, lifecycle
 from jobs.lifecycle import Lease
 from jobs.lifecycle.leases import lock
-from jobs.models import Job
+from jobs.models import Job, Status
 from videos import pipeline
 from videos.models import Transcode, Video, VideoStatus
 
@@ -46,6 +47,15 @@ def begin(
     return transcode
 
 
+def settle_failures(transcodes: Iterable[Transcode], *, reason: str) -> None:
+    """Failed jobs of versions that a newer one replaces need nobody's decision any more. To be called before rows of
+    transcodes and videos are locked, or with the jobs locked already: jobs come first."""
+    flows = [transcode.workflow_id for transcode in transcodes if transcode.workflow_id]
+    failed = Job.objects.failed().filter(workflow_id__in=flows).values_list("pk", flat=True)
+    if flows and (ids := list(failed)):
+        lifecycle.settle_failures(ids, reason=reason)
+
+
 def start_over(
     transcode: Transcode, *, reason: str, encoder: str = "", lease: Lease | None = None
 ) -> Transcode | None:
@@ -56,14 +66,17 @@ def start_over(
 
     def write() -> Transcode | None:
         with database.atomic():
-            active = Job.objects.active().filter(workflow_id=transcode.workflow_id)
-            rows = lock(active.values_list("pk", flat=True))
+            unfinished = Job.objects.filter(workflow_id=transcode.workflow_id).exclude(
+                status=Status.COMPLETED
+            )
+            rows = lock(unfinished.values_list("pk", flat=True))
             if lease is not None and not (lease.job_id in rows and rows[lease.job_id].is_under(lease)):
                 raise LeaseLost(lease.job_id)
             old = Transcode.objects.select_for_update(no_key=True).get(pk=transcode.pk)
             if not old.is_active:
                 return None
             lifecycle.cancel(list(rows), reason=reason)
+            settle_failures([old], reason=reason)
             Transcode.objects.filter(pk=old.pk).update(error=reason)
             video = Video.objects.select_for_update(no_key=True).get(pk=old.video_id)
             return begin(

@@ -32,6 +32,7 @@ from videos.models import (
 
 T = TypeVar("T")
 
+ENDED_BADLY = (TranscodeStatus.FAILED, TranscodeStatus.CANCELLED)
 LAST_WRITES = timedelta(seconds=10)
 """How long a worker that was told to stop may still write."""
 
@@ -53,6 +54,8 @@ def retranscode(
     chosen = intake.check_qualities(qualities)
 
     def write() -> Transcode:
+        ended = video.transcodes.filter(status__in=ENDED_BADLY).defer("plan")
+        generations.settle_failures(ended, reason="the video is encoded again")
         kept = Video.objects.select_for_update(no_key=True).get(pk=video.pk)
         if kept.deleted_at is not None:
             raise ActionRefused(f"{kept.title!r} is deleted; restore it first.", code="video_deleted")
@@ -115,7 +118,7 @@ def retry(video: Video, *, actor: str = "") -> Transcode:
     newest: Transcode | None = video.transcodes.order_by("-number").first()
     if newest is None:
         return retranscode(video)
-    if newest.status in (TranscodeStatus.FAILED, TranscodeStatus.CANCELLED) and not _can_go_on(newest):
+    if newest.status in ENDED_BADLY and not _can_go_on(newest):
         return retranscode(video, qualities=newest.requested_qualities, subtitles=newest.redo_subtitles)
     roots = Job.objects.filter(workflow_id=newest.workflow_id).filter(
         Q(status=Status.FAILED) | Q(status=Status.CANCELLED, cancelled_because="")
@@ -187,6 +190,7 @@ def purge(video: Video, *, actor: str = "") -> None:
 
     def write() -> None:
         running = _cancel_jobs(video, actor=actor, reason="the video was purged")
+        generations.settle_failures(video.transcodes.defer("plan"), reason="the video was purged")
         removal.plan_video(video.pk, delay=LAST_WRITES if running else timedelta(0))
         Video.objects.filter(pk=video.pk).update(status=VideoStatus.PENDING, current=None)
         Video.objects.filter(pk=video.pk).delete()

@@ -14,7 +14,7 @@ from django.db.models.functions import Coalesce, Now
 
 from jobs import PermanentFailure, database, lifecycle
 from jobs.lifecycle.leases import lock_leased
-from videos import assembling, conf, depot, removal
+from videos import assembling, conf, depot, generations, removal
 from videos.assembling import Assembly
 from videos.media import finish, playlists, verify
 from videos.media.encode import Written
@@ -68,6 +68,8 @@ def prepare(bench: Workbench) -> Ready:
 
 def swap(transcode: Transcode, ready: Ready, renditions: list[Rendition]) -> None:
     """In a transaction that is bound to the lease and completes the job itself."""
+    others = Transcode.objects.filter(video=transcode.video_id).exclude(pk=transcode.pk).defer("plan")
+    generations.settle_failures(others, reason=f"replaced by generation {transcode.number}")
     mine = Transcode.objects.select_for_update(no_key=True).get(pk=transcode.pk)
     video = Video.objects.select_for_update(no_key=True).get(pk=transcode.video_id)
     if not mine.is_active or video.deleted_at is not None:

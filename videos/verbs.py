@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from jobs.models import Job
 from videos import intervening
+from videos.intervening import ENDED_BADLY
 from videos.models import QualityStatus, Transcode, TranscodeStatus, Video
-
-ENDED_BADLY = (TranscodeStatus.FAILED, TranscodeStatus.CANCELLED)
 
 
 @dataclass(frozen=True)
@@ -18,6 +18,8 @@ class Situation:
     video: Video
     newest: Transcode | None
     has_failed_quality: bool = False
+    has_failed_extra: bool = False
+    """It was published without its pictures or subtitles, because their job has failed."""
 
     @property
     def is_deleted(self) -> bool:
@@ -38,7 +40,20 @@ def situation_of(video: Video, newest: Transcode | None = None) -> Situation:
     """Who has the newest transcode already gives it."""
     newest = newest or video.transcodes.defer("plan").order_by("-number").first()
     failed = newest is not None and newest.qualities.filter(status=QualityStatus.FAILED).exists()
-    return Situation(video, newest, failed)
+    return Situation(video, newest, failed, _failed_extra(newest))
+
+
+def _failed_extra(newest: Transcode | None) -> bool:
+    is_published = newest is not None and newest.status == TranscodeStatus.PUBLISHED
+    return is_published and bool(failed_stages(newest))
+
+
+def failed_stages(transcode: Transcode | None) -> list[str]:
+    """The types of its failed jobs: of a published one, what it was published without."""
+    failed = (
+        Job.objects.failed().filter(workflow_id=transcode.workflow_id) if transcode else Job.objects.none()
+    )
+    return sorted({*failed.values_list("type", flat=True)})
 
 
 @dataclass(frozen=True)
@@ -73,7 +88,8 @@ class Verb:
 
 def _retry_possible(now: Situation) -> bool:
     ended_badly = now.newest is None or now.newest.status in ENDED_BADLY
-    return not now.is_deleted and not now.is_active and (ended_badly or now.has_failed_quality)
+    failed = ended_badly or now.has_failed_quality or now.has_failed_extra
+    return not now.is_deleted and not now.is_active and failed
 
 
 def _retry(video: Video, order: Order) -> object:

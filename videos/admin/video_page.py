@@ -29,6 +29,7 @@ from videos.verbs import (
     VERBS,
     Order,
     Situation,
+    failed_stages,
     situation_of,
     which,
 )
@@ -120,6 +121,7 @@ def _moving(video: Video, now: Situation, site: str, *, may_change: bool) -> dic
         "may_retry_quality": may_change and RETRY_QUALITY.is_possible(now),
         "is_active": now.is_active,
         "newest": now.newest,
+        "failed_stages": failed_stages(now.newest) if now.has_failed_extra else [],
         "generations": [
             {
                 "transcode": transcode,

@@ -11,7 +11,7 @@ from jobs.payloads import storable
 from jobs.ulid import PATTERN
 from videos import live_topics
 from videos.models import Channel, QualityStatus, Transcode, Video
-from videos.verbs import VERBS, situation_of
+from videos.verbs import VERBS, failed_stages, situation_of
 
 Status = Literal["pending", "processing", "ready", "failed"]
 Visibility = Literal["public", "unlisted", "private"]
@@ -90,6 +90,9 @@ class TranscodeDetail(BaseModel):
     number: int
     status: str
     error: str = Field(description="why it has failed, also where the video stays ready from an earlier one")
+    failed_stages: list[str] = Field(
+        description="job types that have failed; a published version does without them until they are retried"
+    )
     encoded: list[str] = Field(description="the qualities that it encodes; empty until they are known")
     kept: list[str] = Field(description="those that it takes over from the version `based_on`")
     based_on: int | None
@@ -104,6 +107,7 @@ class TranscodeDetail(BaseModel):
             number=transcode.number,
             status=transcode.status,
             error=transcode.error,
+            failed_stages=failed_stages(transcode),
             encoded=list(made.values_list("quality", flat=True)) or transcode.requested_qualities,
             kept=transcode.kept_qualities,
             based_on=transcode.based_on,
