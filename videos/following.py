@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from django.db.models import Case, F, Q, Value, When
-from django.db.models.functions import Coalesce, Now
+from django.db.models.functions import Coalesce, Greatest, Least, Now
 from django.dispatch import receiver
 
 from jobs import database
@@ -29,6 +29,7 @@ from videos.models import (
     Video,
     VideoStatus,
 )
+from videos.statuses import ENDED, VIDEO_STATUS
 
 log = logging.getLogger("videos")
 
@@ -43,7 +44,6 @@ WRITTEN = (
     "ended_at",
 )
 """What following a transcode may change; its plan is large and never among it."""
-ENDED = (TranscodeStatus.FAILED, TranscodeStatus.CANCELLED)
 
 
 @receiver(jobs_changed)
@@ -180,18 +180,11 @@ def _jobs_of(transcode: Transcode) -> Any:
 
 # -- its video -------------------------------------------------------------------------------------------------------
 
-_VIDEO_STATUS = {
-    TranscodeStatus.PENDING: VideoStatus.PENDING,
-    TranscodeStatus.PROCESSING: VideoStatus.PROCESSING,
-    TranscodeStatus.FAILED: VideoStatus.FAILED,
-    TranscodeStatus.CANCELLED: VideoStatus.FAILED,
-}
-
 
 def _tell_video(transcode: Transcode) -> None:
     """A video that is ready stays ready, whatever becomes of a retranscode."""
     Video.objects.filter(pk=transcode.video_id).exclude(status=VideoStatus.READY).update(
-        status=_VIDEO_STATUS[TranscodeStatus(transcode.status)], error_message=transcode.error
+        status=VIDEO_STATUS[TranscodeStatus(transcode.status)], error_message=transcode.error
     )
 
 
@@ -231,7 +224,8 @@ def _count_work(transcode: Transcode, transitions: list[Transition], beside: lis
 def _count_segments(transcode: Transcode, plan: EncodePlan, segments: int) -> None:
     going = transcode.qualities.filter(quality__in=[r.name for r in plan.renditions])
     going = going.exclude(status=QualityStatus.FAILED)
-    completed = F("segments_completed") + segments
+    # Within its bounds, also where somebody has changed a job's status by hand; reconcile counts again.
+    completed = Greatest(Value(0), Least(F("segments_total"), F("segments_completed") + segments))
     is_all = Q(segments_total=completed)
     going.update(
         segments_completed=completed,

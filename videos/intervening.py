@@ -29,10 +29,10 @@ from videos.models import (
     Video,
     VideoStatus,
 )
+from videos.statuses import ENDED
 
 T = TypeVar("T")
 
-ENDED_BADLY = (TranscodeStatus.FAILED, TranscodeStatus.CANCELLED)
 LAST_WRITES = timedelta(seconds=10)
 """How long a worker that was told to stop may still write."""
 
@@ -54,7 +54,7 @@ def retranscode(
     chosen = intake.check_qualities(qualities)
 
     def write() -> Transcode:
-        ended = video.transcodes.filter(status__in=ENDED_BADLY).defer("plan")
+        ended = video.transcodes.filter(status__in=ENDED).defer("plan")
         generations.settle_failures(ended, reason="the video is encoded again")
         kept = Video.objects.select_for_update(no_key=True).get(pk=video.pk)
         if kept.deleted_at is not None:
@@ -118,7 +118,7 @@ def retry(video: Video, *, actor: str = "") -> Transcode:
     newest: Transcode | None = video.transcodes.order_by("-number").first()
     if newest is None:
         return retranscode(video)
-    if newest.status in ENDED_BADLY and not _can_go_on(newest):
+    if newest.status in ENDED and not _can_go_on(newest):
         return retranscode(video, qualities=newest.requested_qualities, subtitles=newest.redo_subtitles)
     roots = Job.objects.filter(workflow_id=newest.workflow_id).filter(
         Q(status=Status.FAILED) | Q(status=Status.CANCELLED, cancelled_because="")

@@ -58,6 +58,7 @@ from videos.workbench import clear_errors, open_bench
     step=Step.PROBE,
     units=pipeline.none,
     prefers=toolchains.GPU,
+    artifact=is_published,
     remote=ProbedElsewhere(),
 )
 def probe(job: JobContext, transcode_id: int) -> None:
@@ -206,6 +207,7 @@ def transcribe(job: JobContext, transcode_id: int) -> dict[str, Any]:
     units=pipeline.once,
     work=pipeline.little,
     after=[pipeline.ENCODE, "videos.take_over", "videos.audio", "videos.thumbnail", "videos.subtitles"],
+    artifact=is_published,
     remote=AssembledAtSite(),
 )
 def master_playlist(job: JobContext, transcode_id: int) -> None:

@@ -70,7 +70,8 @@ def swap(transcode: Transcode, ready: Ready, renditions: list[Rendition]) -> Non
     """In a transaction that is bound to the lease and completes the job itself."""
     others = Transcode.objects.filter(video=transcode.video_id).exclude(pk=transcode.pk).defer("plan")
     generations.settle_failures(others, reason=f"replaced by generation {transcode.number}")
-    mine = Transcode.objects.select_for_update(no_key=True).get(pk=transcode.pk)
+    versions = Transcode.objects.filter(video=transcode.video_id).order_by("pk").defer("plan")
+    mine = next(one for one in versions.select_for_update(no_key=True) if one.pk == transcode.pk)
     video = Video.objects.select_for_update(no_key=True).get(pk=transcode.video_id)
     if not mine.is_active or video.deleted_at is not None:
         raise PermanentFailure(f"Generation {mine.number} is {mine.status}; it is not published any more.")

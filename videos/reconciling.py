@@ -21,7 +21,7 @@ from django.utils import timezone
 from jobs import database
 from jobs.reconcile import Finding, also_repairs
 from jobs.ulid import is_ulid
-from videos import depot, intervening, keeping, storage, toolchains
+from videos import depot, intervening, keeping, statuses, storage, toolchains
 from videos.depot import Depot
 from videos.exceptions import VideosError
 from videos.media.encoders import SOFTWARE
@@ -30,6 +30,7 @@ from videos.resumable import uploads
 
 log = logging.getLogger("videos.reconcile")
 
+MENDED = "as its jobs and what is published say"
 SETTLED = timedelta(hours=1)
 """A folder younger than this may belong to an upload whose transaction is not committed yet."""
 
@@ -42,7 +43,9 @@ def repair_videos(dry_run: bool) -> list[Finding]:
             toolchains.watch(transcode)  # should whoever did it have failed
         for upload_id in uploads.expired():
             uploads.remove_expired(upload_id, turn=0)
-    return [*_ready_without_files(dry_run), *_published_but_not_ready(dry_run)]
+    changed = statuses.mend(dry_run=dry_run)
+    findings = [Finding(one.row_id, one.kind, one.before, one.after, MENDED) for one in changed]
+    return [*findings, *_ready_without_files(dry_run)]
 
 
 def _published() -> Any:
@@ -80,19 +83,6 @@ def _encode_again(transcode: Transcode, gap: str) -> bool:
         log.error("video %s stays as it is: %s", video.pk, refusal)
         return False
     return True
-
-
-def _published_but_not_ready(dry_run: bool) -> Iterator[Finding]:
-    """The newest generation is published and whole, whatever the video's own row says."""
-    for transcode in _published().exclude(video__status=VideoStatus.READY).iterator():
-        video = transcode.video
-        newer = video.transcodes.filter(number__gt=transcode.number)
-        if newer.exists() or keeping.what_is_missing(transcode):
-            continue
-        unchanged = Video.objects.filter(pk=video.pk, status=video.status, current=transcode)
-        if dry_run or unchanged.update(status=VideoStatus.READY, error_message=""):
-            why = "its files are published and whole"
-            yield Finding(video.pk, "video", video.status, VideoStatus.READY, why)
 
 
 # -- folders that belong to nobody -----------------------------------------------------------------------------------

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 from jobs.models import Job
 from videos import intervening
-from videos.intervening import ENDED_BADLY
 from videos.models import QualityStatus, Transcode, TranscodeStatus, Video
+from videos.statuses import ENDED
 
 
 @dataclass(frozen=True)
@@ -87,7 +87,7 @@ class Verb:
 
 
 def _retry_possible(now: Situation) -> bool:
-    ended_badly = now.newest is None or now.newest.status in ENDED_BADLY
+    ended_badly = now.newest is None or now.newest.status in ENDED
     failed = ended_badly or now.has_failed_quality or now.has_failed_extra
     return not now.is_deleted and not now.is_active and failed
 
@@ -95,7 +95,7 @@ def _retry_possible(now: Situation) -> bool:
 def _retry(video: Video, order: Order) -> object:
     """All that failed; a quality that a published video was left without needs a generation of its own."""
     now = situation_of(video)
-    if now.newest is not None and now.newest.status not in ENDED_BADLY and now.has_failed_quality:
+    if now.newest is not None and now.newest.status not in ENDED and now.has_failed_quality:
         failed = now.newest.qualities.filter(status=QualityStatus.FAILED).first()
         if failed is not None:
             return intervening.retry_quality(video, failed.quality, actor=order.actor)

@@ -7,14 +7,15 @@ from functools import reduce
 from operator import or_
 from typing import Any
 
-from django.db.models import F, Q, Value
+from django.db.models import Exists, F, OuterRef, Q, Value
 from django.db.models.functions import Abs, Greatest, Least
 
 from jobs.invariants import rule
+from jobs.models import Job, Status
+from videos import pipeline
 from videos.invariants.terms import SEEN, differ
 from videos.media.ladder import LADDER
-from videos.models import QualityProgress, QualityStatus
-from videos.models.transcode import ACTIVE
+from videos.models import QualityProgress, QualityStatus, TranscodeStatus
 
 HARDLY = 0.01
 
@@ -47,8 +48,13 @@ def _skipped() -> Iterable[Any]:
     return sized.filter(differ(Q(status=QualityStatus.SKIPPED), above))
 
 
-@rule("only an active transcode has a quality in progress, and what is published has none left to do")
+@rule(
+    "a quality that is not whole is in progress exactly when a chunk runs, and what is published has none to do"
+)
 def _at_rest() -> Iterable[Any]:
-    in_progress = Q(status=QualityStatus.IN_PROGRESS) & ~Q(transcode__status__in=ACTIVE)
-    left = Q(status=QualityStatus.PENDING, transcode__status__in=SEEN)
-    return QualityProgress.objects.filter(in_progress | left)
+    chunks = Job.objects.filter(workflow_id=OuterRef("transcode__workflow_id"), status=Status.PROCESSING)
+    runs = Q(Exists(chunks.filter(type__in=pipeline.picture_types())))
+    runs &= Q(transcode__status=TranscodeStatus.PROCESSING)
+    unfinished = Q(status__in=(QualityStatus.PENDING, QualityStatus.IN_PROGRESS))
+    wrong = unfinished & differ(Q(status=QualityStatus.IN_PROGRESS), runs)
+    return QualityProgress.objects.filter(wrong | (unfinished & Q(transcode__status__in=SEEN)))

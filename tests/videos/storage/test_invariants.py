@@ -66,6 +66,8 @@ def forget_generations() -> None:
 
 
 PUBLISHED: list[tuple[str, Breaker]] = [
+    ("videos_known_statuses", video(status="lost")),
+    ("videos_known_statuses", quality(status="lost", completed_at=None)),
     ("videos_known_names", video(visibility="secret")),
     ("videos_known_names", transcode(current_step="dream")),
     ("videos_ready_is_published", transcode(status="retired")),
@@ -139,6 +141,8 @@ STARTED: list[tuple[str, Breaker]] = [
         lambda: Job.objects.update(status="completed", completed_at=NOW, blocked=False),
     ),
     ("transcodes_running_is_processing", run_while_pending),
+    ("transcodes_running_is_processing", transcode(status="processing")),
+    ("transcodes_ended_by_a_job", transcode(status="failed", ended_at=NOW, error="too hard")),
     ("transcodes_active_without_failure", chunks(status="failed")),
     ("transcodes_every_chunk", chunks(type="tests.noop")),
     (
