@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator
+from contextvars import ContextVar
 from dataclasses import dataclass
 from itertools import islice
 from typing import Any
@@ -39,6 +40,8 @@ class Violation:
     subject: str
     code: str
     """The app and the name of the function that checks the rule, such as "jobs.known_status"."""
+    by_hand: str = ""
+    """What a person has to do; empty: `manage.py reconcile` repairs it."""
 
     def __str__(self) -> str:
         return f"{self.rule}: {self.subject}"
@@ -48,14 +51,37 @@ Rule = Callable[[], Iterable[Any]]
 RULES: dict[str, Rule] = {}
 ON_DISK: dict[str, Rule] = {}
 """Rules that look at files, one by one."""
+_by_hand: dict[Rule, str] = {}
+_limit: ContextVar[int] = ContextVar("limit", default=SHOWN)
 
 
-def rule(text: str, *, on_disk: bool = False) -> Callable[[Rule], Rule]:
+def rule(text: str, *, on_disk: bool = False, by_hand: str = "") -> Callable[[Rule], Rule]:
+    """Register the check of a rule: it returns what breaks it.
+
+    `manage.py reconcile` repairs that, or else `by_hand` says what a person has to do.
+    """
+
     def register(check: Rule) -> Rule:
         (ON_DISK if on_disk else RULES)[text] = check
+        if by_hand:
+            _by_hand[check] = by_hand
         return check
 
     return register
+
+
+def is_repaired(check: Rule) -> bool:
+    """Whether `manage.py reconcile` puts right what breaks this rule."""
+    return check not in _by_hand
+
+
+def subjects_of(check: Rule, *, limit: int) -> list[Any]:
+    """What breaks this rule, up to so many."""
+    token = _limit.set(limit)
+    try:
+        return list(_some(check()))
+    finally:
+        _limit.reset(token)
 
 
 def broken_rules(*, on_disk: bool = False) -> list[Violation]:
@@ -67,7 +93,7 @@ def broken_rules(*, on_disk: bool = False) -> list[Violation]:
 
 def _broken(rules: dict[str, Rule]) -> Iterator[Violation]:
     return (
-        Violation(text, str(subject), code_of(check))
+        Violation(text, str(subject), code_of(check), _by_hand.get(check, ""))
         for text, check in rules.items()
         for subject in _some(check())
     )
@@ -78,7 +104,7 @@ def code_of(check: Rule) -> str:
 
 
 def _some(subjects: Iterable[Any]) -> Iterable[Any]:
-    return subjects[:SHOWN] if isinstance(subjects, QuerySet) else islice(subjects, SHOWN)
+    return subjects[: _limit.get()] if isinstance(subjects, QuerySet) else islice(subjects, _limit.get())
 
 
 def _jobs() -> JobQuerySet:
@@ -131,7 +157,7 @@ def _blocked_only_waiting() -> Iterable[Any]:
     return _jobs().filter(blocked=True).exclude(status=Status.WAITING)
 
 
-@rule("one active job per unique key")
+@rule("one active job per unique key", by_hand="cancel all but one of them")
 def _unique_active() -> Iterable[Any]:
     active = _jobs().filter(status__in=ACTIVE, unique_key__isnull=False).order_by()
     return active.values("unique_key").annotate(count=Count("pk")).filter(count__gt=1)
@@ -186,7 +212,7 @@ def _attempts_counted() -> Iterable[Any]:
 
 @rule("every recovery and every release has left its event")
 def _traces() -> Iterable[Any]:
-    return _ledger("lost <> recoveries OR released <> releases")
+    return _ledger("lost <> recoveries OR released > releases")
 
 
 @rule("every cancelled job has the event that says why")
@@ -197,7 +223,7 @@ def _cancelled_with_trace() -> Iterable[Any]:
 # -- who runs what (SPEC 1.5) ----------------------------------------------------------------------------------------
 
 
-@rule("a worker runs only types it handles")
+@rule("a worker runs only types it handles", by_hand="cancel the job, or wait for its end")
 def _foreign_type() -> Iterable[Any]:
     leased = Job.objects.leased().values_list("pk", "type", "worker__name", "worker__job_types")
     return (
@@ -205,7 +231,7 @@ def _foreign_type() -> Iterable[Any]:
     )
 
 
-@rule("no type has more live leases than its limit")
+@rule("no type has more live leases than its limit", by_hand="cancel some, or wait for their end")
 def _over_limit() -> Iterable[Any]:
     """Somebody may have lowered the limit under running jobs; so the higher of the declared and the set one counts."""
     running = Job.objects.claimed().values_list("type").annotate(count=Count("pk")).order_by("type")
@@ -260,7 +286,7 @@ def _needlessly_cancelled() -> Iterable[Any]:
     return _jobs().filter(Exists(cause), status=Status.CANCELLED)
 
 
-@rule("prerequisites of blocked jobs do not form a circle")
+@rule("prerequisites of blocked jobs do not form a circle", by_hand="cancel one of them")
 def _circular() -> Iterable[Any]:
     waiting = Prerequisite.objects.filter(job__status=Status.WAITING, job__blocked=True)
     edges = list(waiting.values_list("job_id", "needs_id"))
@@ -288,4 +314,4 @@ def _both_or_neither(one: Q, other: Q) -> Q:
 
 
 def _ledger(condition: str) -> list[str]:
-    return find_jobs(condition, limit=SHOWN)
+    return find_jobs(condition, limit=_limit.get())

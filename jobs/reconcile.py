@@ -1,5 +1,5 @@
-"""Make the records agree with what exists: dead leases, artifacts, and marks that an earlier release has left behind.
-Jobs under a live lease are never touched."""
+"""Make the records agree with what exists: dead leases, artifacts, and each other (repairs.py). Jobs under a live lease
+are never touched."""
 
 from __future__ import annotations
 
@@ -8,17 +8,14 @@ from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass
 
 from django.db import IntegrityError
-from django.db.models import F
-from django.db.models.functions import Now
 
-from jobs import database, orchestrator, recovery, registry, wakeup
+from jobs import database, recovery, registry, repairs
 from jobs.exceptions import TransitionRefused
 from jobs.fleet import proof_of_death
 from jobs.lifecycle.leases import lock
 from jobs.lifecycle.recovering import dead_leases, expiry_counts
-from jobs.models import Event, Job, Kind, Status, Worker
+from jobs.models import Job, Status, Worker
 from jobs.registry import JobType
-from jobs.signals import Transition, announce
 
 log = logging.getLogger("jobs.reconcile")
 
@@ -49,8 +46,9 @@ def also_repairs(repair: Repair) -> Repair:
     return repair
 
 
-def reconcile(*, dry_run: bool = False) -> list[Finding]:
-    """Repair, and return what was (or, in a dry run, would be) changed."""
+def reconcile(*, dry_run: bool = False, thorough: bool = False) -> list[Finding]:
+    """Repair, and return what was (or, in a dry run, would be) changed. `thorough`: also the records of jobs that
+    somebody has changed by hand, for which every job is read."""
     findings = _dead_leases(dry_run=dry_run)
     for kind in registry.all_types():
         if kind.artifact:
@@ -58,6 +56,9 @@ def reconcile(*, dry_run: bool = False) -> list[Finding]:
                 if dry_run or _repair(finding):
                     findings.append(finding)
     findings.extend(_stale_marks({finding.job_id for finding in findings}, dry_run=dry_run))
+    if thorough:
+        found = repairs.mend(dry_run=dry_run)
+        findings += [Finding(one.job_id, one.type, one.before, one.after, one.why) for one in found]
     for repair in _repairs:
         try:
             findings.extend(repair(dry_run))
@@ -140,28 +141,7 @@ def _repair(finding: Finding) -> bool:
             row = lock([finding.job_id]).get(finding.job_id)
             if row is None or row.status != finding.status:
                 return False
-            job = Job.objects.filter(pk=row.id)
-            if finding.becomes == Status.COMPLETED:
-                job.update(
-                    status=Status.COMPLETED,
-                    completed_at=Now(),
-                    progress_percent=100,
-                    last_error="",
-                    blocked=False,
-                    cancelled_at=None,
-                    cancelled_because="",
-                    lease_token=F("lease_token") + 1,
-                )
-            else:
-                job.update(**orchestrator.AFRESH, status=Status.PENDING, run_at=Now())
-            Event.record([row.id], Kind.RECONCILED, detail=finding.why)
-            announce([Transition(row.id, row.type, row.status, finding.becomes, row.workflow_id)])
-            if finding.becomes == Status.COMPLETED:
-                orchestrator.revive([row.id])
-                orchestrator.advance([row.id])
-            elif orchestrator.edges_of([row.id])[row.id]:
-                orchestrator.hold([row.id])  # what it needs may be missing as well
-            wakeup.on_commit()
+            repairs.restore(row.id, Status(finding.becomes), finding.why)
     except TransitionRefused as refusal:
         log.warning("job %s stays %s: %s", finding.job_id, finding.status, refusal)
         return False

@@ -38,7 +38,12 @@ def main() -> int:
     except Refused as refusal:
         print(refusal, file=sys.stderr)
         return 2
-    return 0 if stop_requests else serve(port, stop_requests)
+    if stop_requests:
+        return 0
+    from videos.site_address import announced
+
+    with announced(f"http://{HOST}:{port}"):
+        return serve(port, stop_requests)
 
 
 def count_stop_requests() -> list[int]:

@@ -21,7 +21,7 @@ def chunk_exists(payload: Payload) -> bool | None:
     transcode = _transcode(payload)
     plan = plan_of(transcode) if transcode else None
     if transcode is None or plan is None:
-        return None
+        return is_published(payload)
     failed = transcode.qualities.filter(status=QualityStatus.FAILED).values_list("quality", flat=True)
     given_up = {name for name in failed if not conf.current().is_critical(name)}
     qualities = [r.name for r in plan.renditions if r.name not in given_up]
@@ -32,11 +32,19 @@ def audio_exists(payload: Payload) -> bool | None:
     transcode = _transcode(payload)
     plan = plan_of(transcode) if transcode else None
     if transcode is None or plan is None:
-        return None
+        return is_published(payload)
     name = manifests.audio_name(payload["track"])
     if transcode.frames_found:
         plan = plan.shortened(transcode.frames_found)
     return _verdict(transcode, name, plan, [])
+
+
+def kept_exists(payload: Payload) -> bool | None:
+    transcode = _transcode(payload)
+    plan = plan_of(transcode) if transcode else None
+    if transcode is None or plan is None:
+        return is_published(payload)
+    return _verdict(transcode, manifests.KEPT, plan, transcode.kept_qualities)
 
 
 def thumbnail_exists(payload: Payload) -> bool | None:
@@ -59,10 +67,10 @@ def subtitle_exists(payload: Payload) -> bool | None:
 
 
 def is_published(payload: Payload) -> bool | None:
+    """The date says so, too: somebody may have changed the status by hand."""
     published = (TranscodeStatus.PUBLISHED, TranscodeStatus.RETIRED)
-    return (
-        True if Transcode.objects.filter(pk=payload["transcode_id"], status__in=published).exists() else None
-    )
+    found = Transcode.objects.filter(pk=payload["transcode_id"], status__in=published)
+    return True if found.filter(published_at__isnull=False).exists() else None
 
 
 def _transcode(payload: Payload) -> Transcode | None:

@@ -6,8 +6,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 from jobs import PermanentFailure
-from videos import encoding, keeping, manifests
-from videos.exceptions import NothingDecoded
+from videos import encoding, keeping, manifests, reusing
+from videos.exceptions import NothingDecoded, TimelineDiffers
 from videos.manifests import Manifest
 from videos.media import finish, playlists, webvtt
 from videos.media.encode import Written
@@ -20,10 +20,19 @@ from videos.workbench import Workbench
 
 @dataclass(frozen=True)
 class Assembly:
-    """What is published: the plan as it came out, and the qualities that are there."""
+    """What is published: the plan as it came out, and the qualities that are there, with those that were kept."""
 
+    own: EncodePlan
+    """Of what this transcode has encoded: its manifests name this plan."""
     plan: EncodePlan
     qualities: tuple[str, ...]
+
+    @classmethod
+    def of(cls, bench: Workbench, own: EncodePlan) -> Assembly:
+        kept = reusing.kept_plan_of(bench.transcode)
+        plan = own.with_kept(kept) if kept else own
+        there = {*bench.qualities(), *bench.transcode.kept_qualities}
+        return cls(own, plan, tuple(r.name for r in plan.renditions if r.name in there))
 
 
 @dataclass(frozen=True)
@@ -31,6 +40,8 @@ class Gaps:
     """What must be made anew before everything fits together."""
 
     assembly: Assembly
+    encoded: tuple[str, ...]
+    """The qualities that this transcode encodes itself."""
     holes: tuple[int, ...]
     """Chunks with fewer frames than planned, although others follow."""
     sounds: tuple[int, ...]
@@ -52,9 +63,9 @@ def settle(bench: Workbench) -> Assembly:
     gaps = find_gaps(bench)
     note_length(bench, gaps)
     for number in gaps.holes:
-        encoding.fill_hole(bench, bench.plan, number, list(gaps.assembly.qualities))
+        encoding.fill_hole(bench, bench.plan, number, list(gaps.encoded))
     for number in gaps.sounds:
-        encoding.write_audio(bench, gaps.assembly.plan, number)
+        encoding.write_audio(bench, gaps.assembly.own, number)
     return gaps.assembly
 
 
@@ -68,11 +79,20 @@ def find_gaps(bench: Workbench) -> Gaps:
     chunks = plan.chunks()[: len(counts) - 1]
     holes = tuple(chunk.number for chunk in chunks if counts[chunk.number - 1] != chunk.frames)
     total = frames_found(plan, counts)
+    _refuse_other_length(bench, total)
     if total == plan.total_frames:
-        return Gaps(Assembly(plan, qualities), holes, ())
+        return Gaps(Assembly.of(bench, plan), qualities, holes, ())
     shorter = plan.shortened(total)
     sounds = tuple(track.number for track in shorter.audio if not _has_sound(bench, shorter, track.number))
-    return Gaps(Assembly(shorter, qualities), holes, sounds)
+    return Gaps(Assembly.of(bench, shorter), qualities, holes, sounds)
+
+
+def _refuse_other_length(bench: Workbench, total: int) -> None:
+    """All renditions of a version end with the same picture."""
+    if bench.transcode.kept_plan is not None:
+        kept = _kept_manifest(bench)
+        if kept.frames != total:
+            raise TimelineDiffers(found=total, kept=kept.frames)
 
 
 def _has_sound(bench: Workbench, plan: EncodePlan, number: int) -> bool:
@@ -115,13 +135,21 @@ def decoded_plan(bench: Workbench) -> EncodePlan:
     """The plan as far as there are pictures, with the qualities that are there."""
     plan = bench.plan
     shorter = plan.shortened(frames_found(plan, chunk_lengths(bench, plan)))
-    return replace(shorter, renditions=tuple(r for r in plan.renditions if r.name in bench.qualities()))
+    assembly = Assembly.of(bench, shorter)
+    there = tuple(r for r in assembly.plan.renditions if r.name in assembly.qualities)
+    return replace(assembly.plan, renditions=there)
 
 
 def published_plan(transcode: Transcode) -> EncodePlan:
-    """The plan as it came out."""
-    plan = EncodePlan.from_json(transcode.plan or {})
+    """The plan of all that is published, as it came out."""
+    plan = reusing.whole_plan(transcode)
     return plan.shortened(transcode.frames_found) if transcode.frames_found else plan
+
+
+def own_plan(bench: Workbench) -> EncodePlan:
+    """The plan of what this transcode has encoded itself, as it came out."""
+    found = bench.transcode.frames_found
+    return bench.plan.shortened(found) if found else bench.plan
 
 
 def chunk_manifests(bench: Workbench, plan: EncodePlan) -> list[Manifest]:
@@ -137,11 +165,17 @@ def audio_manifests(bench: Workbench, plan: EncodePlan) -> list[Manifest]:
 
 def files_of(bench: Workbench, assembly: Assembly) -> Iterable[Written]:
     """Every media file of the assembly, with the checksum it was written with."""
-    for manifest in chunk_manifests(bench, assembly.plan):
+    for manifest in chunk_manifests(bench, assembly.own):
         for quality in assembly.qualities:
             yield from manifest.of_part(quality)
-    for manifest in audio_manifests(bench, assembly.plan):
+    for manifest in audio_manifests(bench, assembly.own):
         yield from manifest.files
+    if bench.transcode.kept_plan is not None:
+        yield from _kept_manifest(bench).files
+
+
+def _kept_manifest(bench: Workbench) -> Manifest:
+    return _needed(bench, manifests.KEPT, bench.plan.digest())
 
 
 def _needed(bench: Workbench, name: str, digest: str) -> Manifest:

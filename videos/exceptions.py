@@ -15,6 +15,8 @@ PermanentFailure (jobs)
 ├── SourceChanged        the source has another size than what was uploaded
 ├── NothingDecoded       not one picture of the source could be decoded
 ├── PlanUnusable         there is no plan, or one of another version
+├── PublishedDamaged     qualities that were to be kept are not whole any more; encode all of them again
+├── TimelineDiffers      the source gives another number of pictures than the qualities that were to be kept have
 └── VideoExists          files of a video that was not purged are not removed
 RetryLater (jobs)
 ├── NotThisWorker        another worker can do it
@@ -27,6 +29,7 @@ TransitionRefused (jobs)
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 from jobs.exceptions import PermanentFailure, RetryLater, TransitionRefused
@@ -90,6 +93,22 @@ class NothingDecoded(PermanentFailure):
 
 class PlanUnusable(PermanentFailure):
     """There is no plan, or it cannot be used here."""
+
+
+class PublishedDamaged(PermanentFailure):
+    def __init__(self, qualities: Sequence[str]) -> None:
+        super().__init__(
+            f"The published version has lost files of {', '.join(qualities)}, which were to be kept. "
+            "Re-encode all qualities."
+        )
+
+
+class TimelineDiffers(PermanentFailure):
+    def __init__(self, *, found: int, kept: int) -> None:
+        super().__init__(
+            f"The source gives {found:,} pictures now, and the qualities that were to be kept have {kept:,}. "
+            "Re-encode all qualities."
+        )
 
 
 class VideoExists(PermanentFailure):

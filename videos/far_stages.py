@@ -77,5 +77,9 @@ def master_playlist(job: JobContext, site: Site) -> None:
     site.wait_for_its_part("putting it together")
 
 
+def take_over(job: JobContext, site: Site) -> None:
+    site.wait_for_its_part("taking over")
+
+
 def finalize(job: JobContext, site: Site) -> None:
     site.wait_for_its_part("verifying")

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from django.db.models import Case, F, Q, Value, When
-from django.db.models.functions import Coalesce, Now
+from django.db.models.functions import Coalesce, Greatest, Least, Now
 from django.dispatch import receiver
 
 from jobs import database
@@ -29,6 +29,7 @@ from videos.models import (
     Video,
     VideoStatus,
 )
+from videos.statuses import ENDED, VIDEO_STATUS
 
 log = logging.getLogger("videos")
 
@@ -43,7 +44,6 @@ WRITTEN = (
     "ended_at",
 )
 """What following a transcode may change; its plan is large and never among it."""
-ENDED = (TranscodeStatus.FAILED, TranscodeStatus.CANCELLED)
 
 
 @receiver(jobs_changed)
@@ -62,8 +62,9 @@ def follow(transitions: Sequence[Transition], **kwargs: Any) -> None:
 
 
 def _matters(transition: Transition) -> bool:
-    """Between waiting and pending nothing begins and nothing ends."""
-    return not {transition.before, transition.after} <= {Status.WAITING, Status.PENDING}
+    """Between waiting and pending nothing begins and nothing ends, nor when a failure is settled."""
+    change = {transition.before, transition.after}
+    return not (change <= {Status.WAITING, Status.PENDING} or change == {Status.FAILED, Status.CANCELLED})
 
 
 def _follow(transcode: Transcode, transitions: list[Transition]) -> None:
@@ -99,29 +100,29 @@ def _follow(transcode: Transcode, transitions: list[Transition]) -> None:
 
 
 def _running_beside(transcode: Transcode, transitions: list[Transition]) -> list[Job]:
-    """Jobs of the transcode that run and were not changed now. Nobody asks when jobs are only claimed."""
+    """Stages of the transcode that run and were not changed now. Nobody asks when jobs are only claimed."""
     if all(t.after == Status.PROCESSING for t in transitions):
         return []
-    running = _jobs_of(transcode).filter(status=Status.PROCESSING)
+    running = _jobs_of(transcode).filter(status=Status.PROCESSING, type__in=pipeline.types())
     others = running.exclude(pk__among=frozenset(t.job_id for t in transitions))
     return list(others.only("id", "type", "payload", "progress_percent"))
 
 
 def _run_or_wait(transcode: Transcode, transitions: list[Transition], beside: list[Job]) -> None:
-    """Processing while a job of it runs; pending when work has come back and nothing runs."""
+    """Processing while a job of it runs, else pending; the same for its qualities and chunks."""
     claimed = [t.type for t in transitions if t.after == Status.PROCESSING]
     if claimed:
         _advance_step(transcode, claimed)
-        if any(pipeline.encodes_picture(name) for name in claimed):
-            transcode.qualities.filter(status=QualityStatus.PENDING).update(
-                status=QualityStatus.IN_PROGRESS, started_at=Coalesce("started_at", Now())
-            )
-    came_back = any(t.before == Status.PROCESSING and t.after != Status.COMPLETED for t in transitions)
     if claimed or beside:
         transcode.status = TranscodeStatus.PROCESSING
         transcode.started_at = transcode.started_at or database.read_clock()
-    elif came_back:
+    else:
         transcode.status = TranscodeStatus.PENDING
+    if any(pipeline.encodes_picture(name) for name in (*claimed, *(job.type for job in beside))):
+        transcode.qualities.filter(status=QualityStatus.PENDING).update(
+            status=QualityStatus.IN_PROGRESS, started_at=Coalesce("started_at", Now())
+        )
+    elif len(claimed) < len(transitions):  # else chunks may run beside, and nobody has asked
         _rest_qualities(transcode)
 
 
@@ -182,18 +183,11 @@ def _jobs_of(transcode: Transcode) -> Any:
 
 # -- its video -------------------------------------------------------------------------------------------------------
 
-_VIDEO_STATUS = {
-    TranscodeStatus.PENDING: VideoStatus.PENDING,
-    TranscodeStatus.PROCESSING: VideoStatus.PROCESSING,
-    TranscodeStatus.FAILED: VideoStatus.FAILED,
-    TranscodeStatus.CANCELLED: VideoStatus.FAILED,
-}
-
 
 def _tell_video(transcode: Transcode) -> None:
     """A video that is ready stays ready, whatever becomes of a retranscode."""
     Video.objects.filter(pk=transcode.video_id).exclude(status=VideoStatus.READY).update(
-        status=_VIDEO_STATUS[TranscodeStatus(transcode.status)], error_message=transcode.error
+        status=VIDEO_STATUS[TranscodeStatus(transcode.status)], error_message=transcode.error
     )
 
 
@@ -231,8 +225,10 @@ def _count_work(transcode: Transcode, transitions: list[Transition], beside: lis
 
 
 def _count_segments(transcode: Transcode, plan: EncodePlan, segments: int) -> None:
-    going = transcode.qualities.exclude(status__in=(QualityStatus.FAILED, QualityStatus.SKIPPED))
-    completed = F("segments_completed") + segments
+    going = transcode.qualities.filter(quality__in=[r.name for r in plan.renditions])
+    going = going.exclude(status=QualityStatus.FAILED)
+    # Within its bounds, also where somebody has changed a job's status by hand; reconcile counts again.
+    completed = Greatest(Value(0), Least(F("segments_total"), F("segments_completed") + segments))
     is_all = Q(segments_total=completed)
     going.update(
         segments_completed=completed,
@@ -267,10 +263,22 @@ def _retry_qualities(transcode: Transcode) -> None:
 
 
 def plan_qualities(transcode: Transcode, plan: EncodePlan) -> None:
-    """A row for each quality: those that are made, and those above the source."""
+    """A row for each quality: those that are made, those that are kept, and those above the source."""
     rows = [
         QualityProgress(transcode=transcode, quality=r.name, segments_total=plan.total_segments)
         for r in plan.renditions
+    ]
+    rows += [
+        QualityProgress(
+            transcode=transcode,
+            quality=name,
+            status=QualityStatus.COMPLETED,
+            segments_total=plan.total_segments,
+            segments_completed=plan.total_segments,
+            progress_percent=100,
+            completed_at=Now(),
+        )
+        for name in transcode.kept_qualities
     ]
     rows += [
         QualityProgress(transcode=transcode, quality=name, status=QualityStatus.SKIPPED)

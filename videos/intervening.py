@@ -6,8 +6,9 @@ Jobs are changed before the video's own row is, as everywhere (see following.py)
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from datetime import timedelta
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from django.db import IntegrityError
 from django.db.models import Q
@@ -16,16 +17,20 @@ from django.db.models.functions import Now
 from jobs import conf as queue_settings
 from jobs import database, lifecycle
 from jobs.models import Job, Status
-from videos import conf, depot, generations, intake, removal, storage
+from videos import conf, depot, generations, intake, keeping, removal, reusing, storage
 from videos.depot import StorageDown, StorageRefused
 from videos.exceptions import ActionRefused, AlreadyTranscoding
+from videos.media.ladder import rungs_for
 from videos.models import (
     QualityStatus,
+    Rendition,
+    RenditionKind,
     Transcode,
     TranscodeStatus,
     Video,
     VideoStatus,
 )
+from videos.statuses import ENDED
 
 T = TypeVar("T")
 
@@ -38,15 +43,20 @@ def retranscode(
     *,
     qualities: Sequence[str] = (),
     subtitles: bool = False,
-    keeping: Transcode | None = None,
+    repairing: Transcode | None = None,
 ) -> Transcode:
     """Begin a new generation. What is published stays published until the new one is; raises AlreadyTranscoding.
 
-    All is encoded anew but for what the generation in `keeping` has whole, and would be encoded the same way.
+    Without `qualities` all is encoded again. With them these are, and the other qualities that are published are taken
+    over as they are (`kept_qualities` of what is returned); the segments of all stay the same. Raises ActionRefused
+    where that cannot be. `repairing` is a generation to repair: all is taken over that it has whole and that would be
+    encoded the same way.
     """
     chosen = intake.check_qualities(qualities)
 
     def write() -> Transcode:
+        ended = video.transcodes.filter(status__in=ENDED).defer("plan")
+        generations.settle_failures(ended, reason="the video is encoded again")
         kept = Video.objects.select_for_update(no_key=True).get(pk=video.pk)
         if kept.deleted_at is not None:
             raise ActionRefused(f"{kept.title!r} is deleted; restore it first.", code="video_deleted")
@@ -54,14 +64,17 @@ def retranscode(
         active = kept.transcodes.active().first()
         if active:
             raise AlreadyTranscoding(kept.title, active.number)
-        return generations.begin(
-            kept,
-            qualities=list(chosen),
-            with_subtitles=subtitles or not kept.subtitles.exists(),
-            redo_subtitles=subtitles,
-            encoder=keeping.encoder if keeping else "",
-            based_on=keeping.number if keeping and conf.current().keep_completed_qualities else None,
-        )
+        wanted: dict[str, Any] = {
+            "qualities": list(chosen),
+            "with_subtitles": subtitles or not kept.subtitles.exists(),
+            "redo_subtitles": subtitles,
+        }
+        if repairing is not None:
+            based_on = repairing.number if conf.current().keep_completed_qualities else None
+            return generations.begin(kept, **wanted, encoder=repairing.encoder, based_on=based_on)
+        if kept.current and (others := _plan_of_others(kept, chosen)):
+            wanted |= {"based_on": kept.current.number, "kept_plan": others}
+        return generations.begin(kept, **wanted)
 
     try:
         return _together(write)
@@ -69,12 +82,44 @@ def retranscode(
         raise AlreadyTranscoding(video.title, video.transcodes.active().get().number) from None
 
 
+def _plan_of_others(video: Video, chosen: Sequence[str]) -> dict[str, Any] | None:
+    """How the published qualities were encoded that were not chosen; None: there are none to keep."""
+    if not chosen:
+        return None
+    possible = {size.rung.name for size in rungs_for(video.width or 0, video.height or 0).sizes}
+    if not possible & {*chosen}:
+        raise ActionRefused(
+            f"The source of {video.title!r} is too small for {', '.join(chosen)}; it has "
+            f"{', '.join(sorted(possible))}.",
+            code="above_source",
+        )
+    current: Transcode | None = video.current
+    published = current.renditions.filter(kind=RenditionKind.VIDEO) if current else Rendition.objects.none()
+    others = {*published.values_list("name", flat=True)} - {*chosen}
+    if current is None or not others:
+        return None
+    if gap := keeping.what_is_missing(current):
+        raise ActionRefused(
+            f"The other qualities of {video.title!r} cannot be kept, because {gap}. Re-encode all qualities.",
+            code="published_damaged",
+        )
+    try:
+        plan = reusing.whole_plan(current)
+    except (ValueError, KeyError, TypeError) as error:
+        raise ActionRefused(
+            f"The other qualities of {video.title!r} cannot be kept: another version of Sprocket has planned them "
+            f"({error}). Re-encode all qualities.",
+            code="plan_unusable",
+        ) from error
+    return replace(plan, renditions=tuple(r for r in plan.renditions if r.name in others)).to_json()
+
+
 def retry(video: Video, *, actor: str = "") -> Transcode:
     """Run again what has failed; what is finished is kept. Begins a new generation when nothing can be kept."""
     newest: Transcode | None = video.transcodes.order_by("-number").first()
     if newest is None:
         return retranscode(video)
-    if newest.status in (TranscodeStatus.FAILED, TranscodeStatus.CANCELLED) and not _can_go_on(newest):
+    if newest.status in ENDED and not _can_go_on(newest):
         return retranscode(video, qualities=newest.requested_qualities, subtitles=newest.redo_subtitles)
     roots = Job.objects.filter(workflow_id=newest.workflow_id).filter(
         Q(status=Status.FAILED) | Q(status=Status.CANCELLED, cancelled_because="")
@@ -94,14 +139,19 @@ def retry(video: Video, *, actor: str = "") -> Transcode:
 
 
 def retry_quality(video: Video, quality: str, *, actor: str = "") -> Transcode:
-    """Run one failed quality again. One that was left out of a published video comes with a new generation, which
-    takes over what the published one has."""
+    """Run one failed quality again. Those that were left out of a published video come with a new generation, which
+    takes over what the published one has, if that may be kept and is whole."""
     newest: Transcode | None = video.transcodes.order_by("-number").first()
     row = newest.qualities.filter(quality=quality, status=QualityStatus.FAILED).first() if newest else None
     if newest is None or row is None:
         raise ActionRefused(f"{quality} of {video.title!r} has not failed.", code="nothing_failed")
     if newest.status in (TranscodeStatus.PUBLISHED, TranscodeStatus.RETIRED):
-        return retranscode(video, qualities=newest.requested_qualities, keeping=newest)
+        failed = newest.qualities.filter(status=QualityStatus.FAILED)
+        again = list(failed.values_list("quality", flat=True))
+        if not conf.current().keep_completed_qualities or keeping.what_is_missing(newest):
+            published = newest.renditions.filter(kind=RenditionKind.VIDEO)
+            again += published.values_list("name", flat=True)
+        return retranscode(video, qualities=again)
     if newest.is_active:
         raise AlreadyTranscoding(video.title, newest.number)
     return retry(video, actor=actor)
@@ -142,6 +192,7 @@ def purge(video: Video, *, actor: str = "") -> None:
 
     def write() -> None:
         running = _cancel_jobs(video, actor=actor, reason="the video was purged")
+        generations.settle_failures(video.transcodes.defer("plan"), reason="the video was purged")
         last = LAST_WRITES + queue_settings.current().cancel_grace
         removal.plan_video(video.pk, delay=last if running else timedelta(0))
         Video.objects.filter(pk=video.pk).update(status=VideoStatus.PENDING, current=None)

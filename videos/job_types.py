@@ -21,10 +21,18 @@ from videos import (
     planning,
     publishing,
     removal,
+    reusing,
     subtitling,
     toolchains,
 )
-from videos.artifacts import audio_exists, chunk_exists, is_published, subtitle_exists, thumbnail_exists
+from videos.artifacts import (
+    audio_exists,
+    chunk_exists,
+    is_published,
+    kept_exists,
+    subtitle_exists,
+    thumbnail_exists,
+)
 from videos.bench import Bench
 from videos.far_bench import FarBench
 from videos.manifests import Manifest
@@ -41,7 +49,7 @@ from videos.remote_stages import (
 )
 from videos.remote_work import EncodedElsewhere
 from videos.resumable import uploads
-from videos.site_work import AssembledAtSite, PublishedAtSite
+from videos.site_work import AssembledAtSite, PublishedAtSite, TakenOverAtSite
 from videos.workbench import clear_errors, open_bench
 
 
@@ -50,6 +58,7 @@ from videos.workbench import clear_errors, open_bench
     step=Step.PROBE,
     units=pipeline.none,
     prefers=toolchains.GPU,
+    artifact=is_published,
     remote=ProbedElsewhere(),
 )
 def probe(job: JobContext, transcode_id: int) -> None:
@@ -98,6 +107,29 @@ def audio(job: JobContext, transcode_id: int, track: int) -> None:
     encoding.encode_audio(_bench_here_or_far(job, transcode_id), track)
 
 
+def _if_kept(plan: EncodePlan, transcode: Transcode) -> Iterable[Unit]:
+    return [{}] if transcode.kept_plan else []
+
+
+@stage(
+    "videos.take_over",
+    step=Step.TRANSCODE,
+    units=_if_kept,
+    work=pipeline.little,
+    artifact=kept_exists,
+    remote=TakenOverAtSite(),
+)
+def take_over(job: JobContext, transcode_id: int) -> None:
+    """The qualities that are kept when others are encoded again."""
+    if job.site is not None:
+        return far_stages.take_over(job, job.site)
+    takeover = reusing.takeover_of(open_bench(job, transcode_id).transcode)
+    for number, batch in enumerate(takeover.batches, start=1):
+        takeover.take(batch)
+        job.progress(99 * number / len(takeover.batches), step="taking over")
+    return takeover.commit()
+
+
 def _bench_here_or_far(job: JobContext, transcode_id: int) -> Bench:
     return open_bench(job, transcode_id) if job.site is None else FarBench(job, job.site)
 
@@ -107,7 +139,7 @@ def _bench_here_or_far(job: JobContext, transcode_id: int) -> Bench:
     step=Step.THUMBNAIL,
     units=pipeline.once,
     work=pipeline.little,
-    after=[pipeline.ENCODE],
+    after=[pipeline.ENCODE, "videos.take_over"],
     critical=False,
     artifact=thumbnail_exists,
     remote=PicturedElsewhere(),
@@ -174,7 +206,8 @@ def transcribe(job: JobContext, transcode_id: int) -> dict[str, Any]:
     step=Step.MASTER_PLAYLIST,
     units=pipeline.once,
     work=pipeline.little,
-    after=[pipeline.ENCODE, "videos.audio", "videos.thumbnail", "videos.subtitles"],
+    after=[pipeline.ENCODE, "videos.take_over", "videos.audio", "videos.thumbnail", "videos.subtitles"],
+    artifact=is_published,
     remote=AssembledAtSite(),
 )
 def master_playlist(job: JobContext, transcode_id: int) -> None:

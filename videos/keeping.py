@@ -16,6 +16,7 @@ from videos import depot, manifests, storage
 from videos.manifests import Manifest
 from videos.media.encode import Written
 from videos.media.exceptions import ChunkRefused
+from videos.media.finish import MASTER
 from videos.models import Transcode, Video
 
 MEDIA = (".m4s", ".mp4")
@@ -66,6 +67,23 @@ def complete(generation: Path, files: Iterable[Written]) -> bool:
     return all(there.get(file.name) == file.size for file in files)
 
 
+def what_is_missing(transcode: Transcode) -> str:
+    """What a published generation lacks, in words; empty when all is there. Counts and sizes, no checksums."""
+    there = depot.sizes(storage.generation(transcode))
+    if MASTER not in there:
+        return f"{MASTER} is missing"
+    for rendition in transcode.renditions.all():
+        own = f"{rendition.name}/"
+        media = [size for name, size in there.items() if name.startswith(own) and name.endswith(MEDIA)]
+        if rendition.playlist not in there:
+            return f"{rendition.playlist} is missing"
+        if len(media) < rendition.segments + 1:
+            return f"{rendition.name} has {len(media)} of {rendition.segments + 1} files"
+        if sum(media) < rendition.bytes:
+            return f"{rendition.name} has lost some of its {rendition.bytes:,} bytes"
+    return ""
+
+
 # -- to keep -----------------------------------------------------------------------------------------------------------
 
 
@@ -94,19 +112,6 @@ def keep(paths: Iterable[Path]) -> None:
     for path in paths if kept else ():
         assert kept is not None
         kept.put(path)
-
-
-def take_over(older: Path, generation: Path, name: str, *, plan: str) -> Manifest | None:
-    """In the storage, from another generation."""
-    kept = depot.current()
-    assert kept is not None
-    manifest = intact(older, name, plan=plan, parts=())
-    if manifest is not None:
-        for file in manifest.files:
-            kept.copy(older / file.name, generation / file.name)
-        manifests.write(generation, name, manifest)
-        kept.put(generation / manifests.address(name))
-    return manifest
 
 
 # -- to work with ------------------------------------------------------------------------------------------------------

@@ -1,6 +1,6 @@
 """Manifests: what a job has written, with checksums. A manifest is written last, so what it lists is whole.
 
-g1/manifests/chunk_00001.json, audio_1.json, thumbnail.json
+g1/manifests/chunk_00001.json, audio_1.json, thumbnail.json, kept.json
 """
 
 from __future__ import annotations
@@ -55,6 +55,8 @@ def audio_name(number: int) -> str:
 
 
 THUMBNAIL = "thumbnail"
+KEPT = "kept"
+"""Of the qualities that were taken over from another generation as they are."""
 
 
 def address(name: str) -> str:

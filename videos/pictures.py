@@ -27,12 +27,15 @@ def _exists(video_id: str, number: int, name: str) -> bool:
     if kept is None:
         return (storage.generation_folder(video_id, number) / name).is_file()
     try:
-        return _is_kept(kept, video_id, number, name)
-    except (StorageDown, StorageRefused):
+        _demand(kept, video_id, number, name)
+    except (FileNotFoundError, StorageDown, StorageRefused):
         return False  # a page without pictures rather than none
+    return True
 
 
 @functools.lru_cache(maxsize=REMEMBERED)
-def _is_kept(kept: Depot, video_id: str, number: int, name: str) -> bool:
-    """Asked once by each process: what is published does not change, and a page has dozens of pictures."""
-    return kept.size(storage.generation_folder(video_id, number) / name) is not None
+def _demand(kept: Depot, video_id: str, number: int, name: str) -> None:
+    """Asked once by each process for each picture that is there: it stays, and a page has dozens. One that is missing
+    (FileNotFoundError) may still come."""
+    if kept.size(storage.generation_folder(video_id, number) / name) is None:
+        raise FileNotFoundError(name)

@@ -183,8 +183,18 @@ def is_critical(type_name: str) -> bool:
     return stage is not None and stage.critical
 
 
+def types() -> frozenset[str]:
+    """The job types of every stage."""
+    return frozenset(name for stage in _stages.values() for name in stage.types)
+
+
 def critical_types() -> frozenset[str]:
     return frozenset(name for stage in _stages.values() if stage.critical for name in stage.types)
+
+
+def picture_types() -> frozenset[str]:
+    """The job types whose jobs are chunks of the picture."""
+    return frozenset(_stages[ENCODE].types)
 
 
 def encodes_picture(type_name: str) -> bool:

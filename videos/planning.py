@@ -7,9 +7,9 @@ from dataclasses import replace
 
 from jobs import JobContext, database
 from jobs.lifecycle.leases import lock_leased
-from videos import conf, following, pipeline, subtitling, toolchains
+from videos import conf, following, pipeline, reusing, subtitling, toolchains
 from videos.media import ladder
-from videos.media.plan import EncodePlan, make_plan
+from videos.media.plan import EncodePlan, make_plan, plan_beside
 from videos.media.source import SourceInfo
 from videos.models import Transcode
 from videos.workbench import Workbench
@@ -26,6 +26,8 @@ def plan_for(bench: Workbench, info: SourceInfo, *, has: Collection[str]) -> Enc
         choice = ladder.Choice(sizes=chosen, skipped=choice.skipped)
     encoder, pin = toolchains.choose(bench.transcode, has)
     settings = replace(conf.current().plan_settings, encoder=encoder)
+    if (kept := reusing.kept_plan_of(bench.transcode)) is not None:
+        return plan_beside(kept, choice, ffmpeg_build=pin, settings=settings)
     return make_plan(info, choice, ffmpeg_build=pin, settings=settings)
 
 

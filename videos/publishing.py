@@ -14,7 +14,7 @@ from django.db.models.functions import Coalesce, Now
 
 from jobs import PermanentFailure, database, lifecycle
 from jobs.lifecycle.leases import lock_leased
-from videos import assembling, channels, conf, depot, removal
+from videos import assembling, channels, conf, depot, generations, removal
 from videos.assembling import Assembly
 from videos.media import finish, playlists, verify
 from videos.media.encode import Written
@@ -61,13 +61,17 @@ class Ready(Assembly):
 
 
 def prepare(bench: Workbench) -> Ready:
-    assembly = Assembly(assembling.published_plan(bench.transcode), bench.qualities())
-    return Ready(assembly.plan, assembly.qualities, tuple(assembling.files_of(bench, assembly)))
+    assembly = Assembly.of(bench, assembling.own_plan(bench))
+    files = tuple(assembling.files_of(bench, assembly))
+    return Ready(assembly.own, assembly.plan, assembly.qualities, files)
 
 
 def swap(transcode: Transcode, ready: Ready, renditions: list[Rendition]) -> None:
     """In a transaction that is bound to the lease and completes the job itself."""
-    mine = Transcode.objects.select_for_update(no_key=True).get(pk=transcode.pk)
+    others = Transcode.objects.filter(video=transcode.video_id).exclude(pk=transcode.pk).defer("plan")
+    generations.settle_failures(others, reason=f"replaced by generation {transcode.number}")
+    versions = Transcode.objects.filter(video=transcode.video_id).order_by("pk").defer("plan")
+    mine = next(one for one in versions.select_for_update(no_key=True) if one.pk == transcode.pk)
     video = Video.objects.select_for_update(no_key=True).get(pk=transcode.video_id)
     if not mine.is_active or video.deleted_at is not None:
         raise PermanentFailure(f"Generation {mine.number} is {mine.status}; it is not published any more.")

@@ -21,16 +21,16 @@ from django.utils import timezone
 from jobs import database
 from jobs.reconcile import Finding, also_repairs
 from jobs.ulid import is_ulid
-from videos import depot, intervening, keeping, storage, toolchains
+from videos import depot, intervening, keeping, statuses, storage, toolchains
 from videos.depot import Depot
 from videos.exceptions import VideosError
 from videos.media.encoders import SOFTWARE
-from videos.media.finish import MASTER
-from videos.models import ResumableUpload, Transcode, TranscodeStatus, Video, VideoStatus
+from videos.models import RenditionKind, ResumableUpload, Transcode, TranscodeStatus, Video, VideoStatus
 from videos.resumable import uploads
 
 log = logging.getLogger("videos.reconcile")
 
+MENDED = "as its jobs and what is published say"
 SETTLED = timedelta(hours=1)
 """A folder younger than this may belong to an upload whose transaction is not committed yet."""
 
@@ -43,7 +43,9 @@ def repair_videos(dry_run: bool) -> list[Finding]:
             toolchains.watch(transcode)  # should whoever did it have failed
         for upload_id in uploads.expired():
             uploads.remove_expired(upload_id, turn=0)
-    return [*_ready_without_files(dry_run), *_published_but_not_ready(dry_run)]
+    changed = statuses.mend(dry_run=dry_run)
+    findings = [Finding(one.row_id, one.kind, one.before, one.after, MENDED) for one in changed]
+    return [*findings, *_ready_without_files(dry_run)]
 
 
 def _published() -> Any:
@@ -55,7 +57,7 @@ def _published() -> Any:
 def _ready_without_files(dry_run: bool) -> Iterator[Finding]:
     """Encode them again from the source; what is left of the published generation is served meanwhile."""
     for transcode in _published().filter(video__status=VideoStatus.READY).iterator():
-        video, gap = transcode.video, what_is_missing(transcode)
+        video, gap = transcode.video, keeping.what_is_missing(transcode)
         if not gap or video.transcodes.active().exists():
             continue
         if depot.size_of(storage.source(video)) is None:
@@ -72,43 +74,15 @@ def _encode_again(transcode: Transcode, gap: str) -> bool:
             unchanged = Video.objects.kept().filter(pk=video.pk, status=VideoStatus.READY, current=transcode)
             if not unchanged.update(status=VideoStatus.PENDING):
                 return False
-            intervening.retranscode(video, qualities=transcode.requested_qualities, keeping=transcode)
+            if transcode.kept_plan:  # what was taken over is not known by the chunk
+                names = transcode.renditions.filter(kind=RenditionKind.VIDEO).values_list("name", flat=True)
+                intervening.retranscode(video, qualities=list(names))
+            else:
+                intervening.retranscode(video, qualities=transcode.requested_qualities, repairing=transcode)
     except VideosError as refusal:
         log.error("video %s stays as it is: %s", video.pk, refusal)
         return False
     return True
-
-
-def _published_but_not_ready(dry_run: bool) -> Iterator[Finding]:
-    """The newest generation is published and whole, whatever the video's own row says."""
-    for transcode in _published().exclude(video__status=VideoStatus.READY).iterator():
-        video = transcode.video
-        newer = video.transcodes.filter(number__gt=transcode.number)
-        if newer.exists() or what_is_missing(transcode):
-            continue
-        unchanged = Video.objects.filter(pk=video.pk, status=video.status, current=transcode)
-        if dry_run or unchanged.update(status=VideoStatus.READY, error_message=""):
-            why = "its files are published and whole"
-            yield Finding(video.pk, "video", video.status, VideoStatus.READY, why)
-
-
-def what_is_missing(transcode: Transcode) -> str:
-    """What a published generation lacks, in words; empty when all is there. Counts and sizes, no checksums."""
-    there = depot.sizes(storage.generation(transcode))
-    if MASTER not in there:
-        return f"{MASTER} is missing"
-    for rendition in transcode.renditions.all():
-        own = f"{rendition.name}/"
-        media = [
-            size for name, size in there.items() if name.startswith(own) and name.endswith(keeping.MEDIA)
-        ]
-        if rendition.playlist not in there:
-            return f"{rendition.playlist} is missing"
-        if len(media) < rendition.segments + 1:
-            return f"{rendition.name} has {len(media)} of {rendition.segments + 1} files"
-        if sum(media) < rendition.bytes:
-            return f"{rendition.name} has lost some of its {rendition.bytes:,} bytes"
-    return ""
 
 
 # -- folders that belong to nobody -----------------------------------------------------------------------------------

@@ -98,23 +98,24 @@ def _compare(info: SourceInfo, video: Video) -> None:
 
 class PicturedElsewhere(OfATranscode):
     """Poster and storyboard. The worker reads segments that are there already; its pictures have the sizes that follow
-    from the plan, and the text that goes with them is written here."""
+    from the plan, and the text that goes with them is written here. A version that was published without them gets them
+    later."""
 
     def order(self, job: RemoteJob) -> dict[str, Any]:
         with for_an_order():
-            keeping.gather_manifests(storage.generation(open_transcode(job)))
+            keeping.gather_manifests(storage.generation(open_transcode(job, adds=True)))
             return {"plan": assembling.decoded_plan(bench_of(job)).to_json()}
 
     def source(self, job: RemoteJob) -> None:
         return None
 
     def input(self, job: RemoteJob, name: str) -> SourceFile | None:
-        transcode, whole = open_with_plan(job)
+        transcode, whole = open_with_plan(job, adds=True)
         if name not in thumbnails.needed(self._plan(job)):
             return None
         generation = storage.generation(transcode)
-        for chunk in whole.chunks():
-            manifest = manifests.read(generation, manifests.chunk_name(chunk.number))
+        for made in (manifests.KEPT, *(manifests.chunk_name(chunk.number) for chunk in whole.chunks())):
+            manifest = manifests.read(generation, made)
             for file in manifest.files if manifest else ():
                 if file.name == name:
                     keeping.fetch(generation / name)
@@ -143,7 +144,7 @@ class PicturedElsewhere(OfATranscode):
             self._keep(job)
 
     def _keep(self, job: RemoteJob) -> None:
-        transcode, whole = open_with_plan(job)
+        transcode, whole = open_with_plan(job, adds=True)
         generation, staged = storage.generation(transcode), staging.folder_of(self, job.lease)
         if keeping.intact(generation, manifests.THUMBNAIL, plan=whole.digest(), parts=()):
             return

@@ -186,20 +186,21 @@ def refusing() -> Iterator[None]:
         raise FileRefused(str(problem)) from None
 
 
-def open_transcode(job: RemoteJob) -> Transcode:
-    """As long as files of it may be made: also those of one that has failed, which serve the next. Raises
-    FileRefused."""
+def open_transcode(job: RemoteJob, *, adds: bool = False) -> Transcode:
+    """As long as files of it may be made: also those of one that has failed, which serve the next; of one that is
+    published only what `adds` files that it was published without. Raises FileRefused."""
     found = Transcode.objects.select_related("video").filter(pk=job.payload["transcode_id"]).first()
     if found is None or found.files_removed_at is not None:
         raise FileRefused("The files of this generation were removed; there is nothing left to do.")
-    if found.status in (TranscodeStatus.PUBLISHED, TranscodeStatus.RETIRED):
+    final = (TranscodeStatus.RETIRED,) if adds else (TranscodeStatus.PUBLISHED, TranscodeStatus.RETIRED)
+    if found.status in final:
         raise FileRefused("This generation is published; its files do not change any more.")
     opened: Transcode = found
     return opened
 
 
-def open_with_plan(job: RemoteJob) -> tuple[Transcode, EncodePlan]:
-    transcode = open_transcode(job)
+def open_with_plan(job: RemoteJob, *, adds: bool = False) -> tuple[Transcode, EncodePlan]:
+    transcode = open_transcode(job, adds=adds)
     plan = plan_of(transcode)
     if plan is None:
         raise FileRefused("The transcode has no plan that can be used here. Retranscode the video.")

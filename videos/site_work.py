@@ -18,7 +18,7 @@ from typing import Any
 from jobs import remote_jobs, staging
 from jobs.exceptions import LeaseLost
 from jobs.remote_work import FileRefused, RemoteJob, RemoteWork
-from videos import assembling, depot, keeping, publishing, storage
+from videos import assembling, depot, keeping, publishing, reusing, storage
 from videos.artifacts import is_published
 from videos.media import finish, playlists, serial, verify
 from videos.media.encode import Written
@@ -123,6 +123,22 @@ def _run(work: RemoteWork, job: RemoteJob, steps: Sequence[Step]) -> float:
             staging.remove(staging.folder_of(work, job.lease))
 
 
+class TakenOverAtSite(OfATranscode):
+    """Qualities that are kept, from the generation that is published."""
+
+    def source(self, job: RemoteJob) -> None:
+        return None
+
+    def proceed(self, job: RemoteJob) -> float:
+        with for_an_order():
+            takeover = reusing.takeover_of(open_with_plan(job)[0])
+
+        def taking(batch: tuple[Written, ...]) -> Step:
+            return lambda: takeover.take(batch)
+
+        return _run(self, job, [*(taking(batch) for batch in takeover.batches), takeover.commit])
+
+
 class AssembledAtSite(SendsMedia):
     """Playlists. What does not fit together yet, a hole or sound that goes on for too long, the worker encodes anew."""
 
@@ -138,7 +154,7 @@ class AssembledAtSite(SendsMedia):
         return {
             "plan": plan.to_json(),
             "frames": gaps.assembly.plan.total_frames,
-            "qualities": list(gaps.assembly.qualities),
+            "qualities": list(gaps.encoded),
             "holes": list(gaps.holes),
             "sounds": list(gaps.sounds),
         }
@@ -149,7 +165,7 @@ class AssembledAtSite(SendsMedia):
         plan = open_with_plan(job)[1]
         return [
             *(Expected.of_chunk(plan, number) for number in gaps.holes),
-            *(Expected.of_track(gaps.assembly.plan, number) for number in gaps.sounds),
+            *(Expected.of_track(gaps.assembly.own, number) for number in gaps.sounds),
         ]
 
     def proceed(self, job: RemoteJob) -> float:

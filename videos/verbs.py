@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from jobs.models import Job
 from videos import intervening
 from videos.models import QualityStatus, Transcode, TranscodeStatus, Video
-
-ENDED_BADLY = (TranscodeStatus.FAILED, TranscodeStatus.CANCELLED)
+from videos.statuses import ENDED
 
 
 @dataclass(frozen=True)
@@ -18,6 +18,8 @@ class Situation:
     video: Video
     newest: Transcode | None
     has_failed_quality: bool = False
+    has_failed_extra: bool = False
+    """It was published without its pictures or subtitles, because their job has failed."""
 
     @property
     def is_deleted(self) -> bool:
@@ -38,7 +40,20 @@ def situation_of(video: Video, newest: Transcode | None = None) -> Situation:
     """Who has the newest transcode already gives it."""
     newest = newest or video.transcodes.defer("plan").order_by("-number").first()
     failed = newest is not None and newest.qualities.filter(status=QualityStatus.FAILED).exists()
-    return Situation(video, newest, failed)
+    return Situation(video, newest, failed, _failed_extra(newest))
+
+
+def _failed_extra(newest: Transcode | None) -> bool:
+    is_published = newest is not None and newest.status == TranscodeStatus.PUBLISHED
+    return is_published and bool(failed_stages(newest))
+
+
+def failed_stages(transcode: Transcode | None) -> list[str]:
+    """The types of its failed jobs: of a published one, what it was published without."""
+    failed = (
+        Job.objects.failed().filter(workflow_id=transcode.workflow_id) if transcode else Job.objects.none()
+    )
+    return sorted({*failed.values_list("type", flat=True)})
 
 
 @dataclass(frozen=True)
@@ -48,6 +63,14 @@ class Order:
     actor: str
     qualities: tuple[str, ...] = ()
     subtitles: bool = False
+
+
+def which(order: Order, outcome: object) -> str:
+    """What an action was about, for messages and logs: " (360p; 480p kept)"."""
+    kept = outcome.kept_qualities if isinstance(outcome, Transcode) else []
+    parts = [", ".join(order.qualities), f"{', '.join(kept)} kept" if kept else ""]
+    said = "; ".join(part for part in parts if part)
+    return f" ({said})" if said else ""
 
 
 @dataclass(frozen=True)
@@ -74,8 +97,9 @@ def _busy(now: Situation) -> str:
 
 
 def _nothing_failed(now: Situation) -> str:
-    ended_badly = now.newest is None or now.newest.status in ENDED_BADLY
-    return _busy(now) or ("" if ended_badly or now.has_failed_quality else "nothing has failed")
+    ended_badly = now.newest is None or now.newest.status in ENDED
+    failed = ended_badly or now.has_failed_quality or now.has_failed_extra
+    return _busy(now) or ("" if failed else "nothing has failed")
 
 
 def _no_failed_quality(now: Situation) -> str:
@@ -85,7 +109,7 @@ def _no_failed_quality(now: Situation) -> str:
 def _retry(video: Video, order: Order) -> object:
     """All that failed; a quality that a published video was left without needs a generation of its own."""
     now = situation_of(video)
-    if now.newest is not None and now.newest.status not in ENDED_BADLY and now.has_failed_quality:
+    if now.newest is not None and now.newest.status not in ENDED and now.has_failed_quality:
         failed = now.newest.qualities.filter(status=QualityStatus.FAILED).first()
         if failed is not None:
             return intervening.retry_quality(video, failed.quality, actor=order.actor)
@@ -120,7 +144,8 @@ RETRANSCODE = Verb(
     "retranscode",
     "Retranscode",
     "queued for re-encoding",
-    "Makes a new generation. Viewers keep the present one until the new one is whole.",
+    "Makes a new version. Viewers keep the present one until the new one is whole. Qualities that are chosen are "
+    "encoded again and the other published ones taken over as they are; with none chosen, all are encoded again.",
     _busy,
     _retranscode,
 )

@@ -87,6 +87,24 @@ def _put_back(job_ids: list[str]) -> None:
             _put_back([job_id])
 
 
+def settle_failures(job_ids: Collection[str] | str, *, reason: str, actor: str = "") -> list[str]:
+    """failed → cancelled: what these jobs were for has been done otherwise, or is not wanted any more. No longer dead
+    letters, they keep their errors and attempts. Returns what was changed."""
+
+    def write() -> list[str]:
+        with database.atomic():
+            rows = [row for row in lock(_as_list(job_ids)).values() if row.status == Status.FAILED]
+            ids = [row.id for row in rows]
+            Job.objects.filter(pk__among=ids).update(
+                status=Status.CANCELLED, cancelled_at=Now(), cancelled_because=""
+            )
+            Event.record(ids, Kind.CANCELLED, actor=actor, detail=reason)
+            _announce(rows, Status.CANCELLED)
+        return ids
+
+    return database.when_unlocked(write)
+
+
 def discard(job_ids: Collection[str] | str) -> int:
     """Delete finished jobs with their attempts and events. Returns how many."""
     with database.atomic():

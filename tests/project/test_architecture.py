@@ -110,7 +110,7 @@ def test_a_site_with_videos_does_not_load_the_libraries_that_parse_them() -> Non
 
 # -- who writes ------------------------------------------------------------------------------------------------------
 
-WRITERS = ("jobs/lifecycle/", "jobs/orchestrator.py", "jobs/reconcile.py")
+WRITERS = ("jobs/lifecycle/", "jobs/orchestrator.py", "jobs/repairs.py")
 """Only these move a job from one status to another."""
 WORKERS_STATUS = ("jobs/fleet.py",)
 """Writes a status too, but that of a worker."""

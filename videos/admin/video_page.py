@@ -21,7 +21,7 @@ from videos import live_topics, subtitling
 from videos.exceptions import VideosError
 from videos.media.ladder import LADDER
 from videos.media.webvtt import MOST_BYTES
-from videos.models import Rendition, Video
+from videos.models import Rendition, RenditionKind, Video
 from videos.verbs import (
     BY_NAME,
     PURGE,
@@ -30,7 +30,9 @@ from videos.verbs import (
     VERBS,
     Order,
     Situation,
+    failed_stages,
     situation_of,
+    which,
 )
 
 _SHOWN_GENERATIONS = 10
@@ -66,6 +68,7 @@ def context(admin: Any, request: HttpRequest, video_id: str) -> dict[str, Any]:
         "may_add_subtitles": request.user.has_perm("videos.add_subtitle"),
         "may_delete_subtitles": request.user.has_perm("videos.delete_subtitle"),
         "ladder": _rungs(video),
+        "published_qualities": _published_qualities(video),
         "published_bytes": video.published_bytes,
         "seen": now.seen,
     }
@@ -93,6 +96,12 @@ def _visible(admin: Any, request: HttpRequest, video_id: str) -> Video:
     return video
 
 
+def _published_qualities(video: Video) -> list[str]:
+    if video.current is None:
+        return []
+    return list(video.current.renditions.filter(kind=RenditionKind.VIDEO).values_list("name", flat=True))
+
+
 def _rungs(video: Video) -> list[str]:
     """The qualities that the source allows; a small source has one of its own size."""
     side = min(video.width or 0, video.height or 0)
@@ -112,6 +121,7 @@ def _moving(video: Video, now: Situation, site: str, *, may_change: bool) -> dic
         "may_retry_quality": may_change and RETRY_QUALITY.is_possible(now),
         "is_active": now.is_active,
         "newest": now.newest,
+        "failed_stages": failed_stages(now.newest) if now.has_failed_extra else [],
         "generations": [
             {
                 "transcode": transcode,
@@ -188,13 +198,13 @@ def act(admin: Any, request: HttpRequest, *, video_id: str) -> HttpResponse:
         subtitles=request.POST.get("subtitles") == "yes",
     )
     try:
-        verb.do(video, order)
+        outcome = verb.do(video, order)
     except (VideosError, TransitionRefused) as refusal:
         admin.message_user(request, str(refusal), messages.ERROR, extra_tags=refused_tag(refusal))
         return back
-    which = f" ({', '.join(order.qualities)})" if order.qualities else ""
-    log_rows(request, Video, [video_id], f"{verb.done}{which}", {video_id: video.title})
-    said = f"“{video.title}” was {verb.done}{which}."
+    about = which(order, outcome)
+    log_rows(request, Video, [video_id], f"{verb.done}{about}", {video_id: video.title})
+    said = f"“{video.title}” was {verb.done}{about}."
     admin.message_user(request, said, messages.SUCCESS, extra_tags=f"done_{verb.name}")
     return back if verb is not PURGE else _to_list(admin)
 

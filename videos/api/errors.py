@@ -14,13 +14,15 @@ from ninja.errors import HttpError
 from jobs.api import errors
 from jobs.exceptions import TransitionRefused
 from jobs.refusal import Refusal
-from videos.exceptions import VideosError
+from videos.exceptions import ActionRefused, VideosError
 
 
 def meaning(error: Exception) -> Refusal | None:
     match error:
         case HttpError(status_code=400):
             return Refusal(400, "invalid", "body: This is not JSON.")
+        case ActionRefused(code="above_source" | "plan_unusable" | "published_damaged" as code):
+            return Refusal(409, code, str(error))
         case VideosError() | TransitionRefused():
             return Refusal(409, "not_possible", str(error))
         case RequestDataTooBig():

@@ -11,8 +11,8 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Fie
 from jobs.payloads import storable
 from jobs.ulid import PATTERN
 from videos import live_topics
-from videos.models import Channel, Video
-from videos.verbs import VERBS, situation_of
+from videos.models import Channel, QualityStatus, Transcode, Video
+from videos.verbs import VERBS, failed_stages, situation_of
 
 Status = Literal["pending", "processing", "ready", "failed"]
 Visibility = Literal["public", "unlisted", "private"]
@@ -94,8 +94,41 @@ class Quality(BaseModel):
     percent: float
 
 
+class TranscodeDetail(BaseModel):
+    """One (re)encoding of a video: a version of it."""
+
+    number: int
+    status: str
+    error: str = Field(description="why it has failed, also where the video stays ready from an earlier one")
+    failed_stages: list[str] = Field(
+        description="job types that have failed; a published version does without them until they are retried"
+    )
+    encoded: list[str] = Field(description="the qualities that it encodes; empty until they are known")
+    kept: list[str] = Field(description="those that it takes over from the version `based_on`")
+    based_on: int | None
+    created_at: datetime
+    published_at: datetime | None
+
+    @classmethod
+    def of(cls, transcode: Transcode) -> TranscodeDetail:
+        made = transcode.qualities.exclude(status=QualityStatus.SKIPPED)
+        made = made.exclude(quality__in=transcode.kept_qualities)
+        return cls(
+            number=transcode.number,
+            status=transcode.status,
+            error=transcode.error,
+            failed_stages=failed_stages(transcode),
+            encoded=list(made.values_list("quality", flat=True)) or transcode.requested_qualities,
+            kept=transcode.kept_qualities,
+            based_on=transcode.based_on,
+            created_at=transcode.created_at,
+            published_at=transcode.published_at,
+        )
+
+
 class VideoDetail(VideoRow):
-    generation: int | None = Field(description="the one that viewers get")
+    generation: int | None = Field(description="the version that viewers get")
+    transcode: TranscodeDetail | None = Field(description="the newest, published or not")
     percent: float = Field(description="how far the newest transcode is")
     step: str
     eta: datetime | None
@@ -105,10 +138,12 @@ class VideoDetail(VideoRow):
 
     @classmethod
     def of(cls, video: Video) -> VideoDetail:
-        standing, now = live_topics.standing_of(video), situation_of(video)
+        newest = video.transcodes.order_by("-number").first()
+        standing, now = live_topics.standing_of(video, newest), situation_of(video, newest)
         return cls(
             **VideoRow.model_validate(video).model_dump(),
             generation=video.current.number if video.current else None,
+            transcode=TranscodeDetail.of(newest) if newest else None,
             percent=round(standing.percent, 1),
             step=standing.step,
             eta=standing.eta,
@@ -272,6 +307,7 @@ class RetryOrder(_Given):
 
 class RetranscodeOrder(_Given):
     qualities: Annotated[list[Annotated[Text, Field(max_length=20)]], Field(max_length=20)] = Field(
-        default_factory=list, description="empty: all that the source allows"
+        default_factory=list,
+        description="the ones to encode again; the other published ones are taken over. Empty: all",
     )
     subtitles: bool = Field(default=False, description="recognise speech again, too")

@@ -38,7 +38,7 @@ from videos.exceptions import UploadRefused
 from videos.models import Channel, Video, VideoStatus
 from videos.refusal import refusing_uploads
 from videos.resumable.uploads import channel_called
-from videos.verbs import DELETE, RESTORE, RETRANSCODE, RETRY, RETRY_QUALITY, Order, Verb, situation_of
+from videos.verbs import DELETE, RESTORE, RETRANSCODE, RETRY, RETRY_QUALITY, Order, Verb, situation_of, which
 
 router = Router(tags=["videos"])
 
@@ -216,7 +216,12 @@ def retry(request: StaffRequest, video_id: Id, order: RetryOrder | None = None) 
     operation_id="retranscode_video",
 )
 def retranscode(request: StaffRequest, video_id: Id, order: RetranscodeOrder | None = None) -> VideoDetail:
-    """Viewers keep the present generation until the new one is whole."""
+    """Viewers keep the present version until the new one is whole.
+
+    Without `qualities` all are encoded again. With them these are, and the other published ones are taken over as they
+    are: `transcode.encoded` and `transcode.kept` of the answer name both. 409 where the others cannot be kept
+    (`published_damaged`, `plan_unusable`) or the source is too small for all that were chosen (`above_source`).
+    """
     order = order or RetranscodeOrder()
     return _act(request, video_id, RETRANSCODE, tuple(order.qualities), order.subtitles)
 
@@ -250,7 +255,6 @@ def _act(
         raise Refusal(409, "not_possible", f"“{found.title}” cannot be {verb.done}: {obstacle}.")
     order = Order(request.user.get_username(), qualities, subtitles)
     with refusing_uploads():
-        verb.do(found, order)
-    which = f" ({', '.join(qualities)})" if qualities else ""
-    log_change(request.user, video_id, found.title, f"{verb.done}{which}")
+        outcome = verb.do(found, order)
+    log_change(request.user, video_id, found.title, f"{verb.done}{which(order, outcome)}")
     return VideoDetail.of(find_video(video_id))

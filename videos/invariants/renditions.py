@@ -29,20 +29,29 @@ def _completed() -> Iterable[Any]:
     return [*unmade[:SHOWN], *unasked[:SHOWN]]
 
 
-@rule("what was published has sound exactly when its plan has")
+@rule(
+    "what was published has sound exactly when its plan has",
+    by_hand="encode the video again",
+)
 def _sound() -> Iterable[Any]:
     sound = Q(Exists(Rendition.objects.filter(transcode=OuterRef("pk"), kind=RenditionKind.AUDIO)))
     return Transcode.objects.filter(differ(sound, ~Q(plan__audio=[])), status__in=SEEN).defer("plan")
 
 
-@rule("a rendition has media, a checksum, a codec, a playlist of its own, and a peak not below its average")
+@rule(
+    "a rendition has media, a checksum, a codec, a playlist of its own, and a peak not below its average",
+    by_hand="encode the video again",
+)
 def _described() -> Iterable[Any]:
     media = Q(bytes__gt=0, segments__gt=0, average_bandwidth__gt=0, bandwidth__gte=F("average_bandwidth"))
     names = Q(checksum=64, playlist__startswith=F("name")) & ~Q(codecs="")
     return Rendition.objects.annotate(checksum=Length("sha256")).exclude(media & names)
 
 
-@rule("no picture is larger than its source, odd in width or height, or faster than 60 a second")
+@rule(
+    "no picture is larger than its source, odd in width or height, or faster than 60 a second",
+    by_hand="encode the video again",
+)
 def _picture() -> Iterable[Any]:
     wider = F("width") - F("transcode__video__width")
     higher = F("height") - F("transcode__video__height")
@@ -52,7 +61,10 @@ def _picture() -> Iterable[Any]:
     return pictures.exclude(larger__lte=EVEN, odd=0, width__gt=0, height__gt=0, frame_rate__lte=FASTEST)
 
 
-@rule("all renditions of a generation have one rate and the same segments; sound may have one fewer")
+@rule(
+    "all renditions of a generation have one rate and the same segments; sound may have one fewer",
+    by_hand="encode the video again",
+)
 def _aligned() -> Iterable[Any]:
     picture, sound = (Q(renditions__kind=kind) for kind in (RenditionKind.VIDEO, RenditionKind.AUDIO))
     spread = (

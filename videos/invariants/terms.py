@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from django.db.models import Q
 
-from videos.models import TranscodeStatus
+from videos.statuses import ENDED, SEEN
 
-ENDED = (TranscodeStatus.FAILED, TranscodeStatus.CANCELLED)
-SEEN = (TranscodeStatus.PUBLISHED, TranscodeStatus.RETIRED)
-"""Published now, or before."""
+__all__ = ["ENDED", "SEEN", "SHOWN", "differ"]
+
 SHOWN = 20
 
 

@@ -28,7 +28,15 @@ def _jobs(*statuses: str) -> Any:
     return Job.objects.filter(workflow_id=OuterRef("workflow_id"), status__in=statuses)
 
 
-@rule("one active transcode per video")
+def _running() -> Any:
+    return _jobs(Status.PROCESSING).filter(type__in=pipeline.types())
+
+
+def _fallen() -> Any:
+    return _jobs(Status.FAILED, Status.CANCELLED).filter(type__in=pipeline.critical_types())
+
+
+@rule("one active transcode per video", by_hand="cancel the jobs of all but one")
 def _one_active() -> Iterable[Any]:
     active = Transcode.objects.filter(status__in=ACTIVE).order_by().values("video")
     return active.annotate(count=Count("pk")).filter(count__gt=1)
@@ -39,15 +47,21 @@ def _active_has_jobs() -> Iterable[Any]:
     return Transcode.objects.filter(~Exists(_jobs(*ACTIVE_JOBS)), status__in=ACTIVE)
 
 
-@rule("a transcode whose job runs is not pending")
+@rule("an active transcode is processing exactly when a job of it runs")
 def _running_is_processing() -> Iterable[Any]:
-    return Transcode.objects.filter(Exists(_jobs(Status.PROCESSING)), status=TranscodeStatus.PENDING)
+    processing = Q(status=TranscodeStatus.PROCESSING)
+    return Transcode.objects.filter(differ(Q(Exists(_running())), processing), status__in=ACTIVE)
 
 
 @rule("an active transcode has no failed or cancelled critical job")
 def _active_without_failure() -> Iterable[Any]:
-    fallen = _jobs(Status.FAILED, Status.CANCELLED).filter(type__in=pipeline.critical_types())
-    return Transcode.objects.filter(Exists(fallen), status__in=ACTIVE)
+    return Transcode.objects.filter(Exists(_fallen()), status__in=ACTIVE)
+
+
+@rule("a transcode that has failed or was cancelled has a critical job that did, or none that is yet to end")
+def _ended_by_a_job() -> Iterable[Any]:
+    left = _jobs(*ACTIVE_JOBS).filter(type__in=pipeline.types())
+    return Transcode.objects.filter(~Exists(_fallen()), Exists(left), status__in=ENDED)
 
 
 @rule("nothing is published that a critical job has yet to finish")
@@ -73,7 +87,10 @@ def _dated() -> Iterable[Any]:
     )
 
 
-@rule("the files of a generation are removed only when it is retired, failed or cancelled")
+@rule(
+    "the files of a generation are removed only when it is retired, failed or cancelled",
+    by_hand="encode the video again",
+)
 def _removed() -> Iterable[Any]:
     return Transcode.objects.filter(files_removed_at__isnull=False).exclude(status__in=REMOVABLE)
 
@@ -92,7 +109,10 @@ def _eta() -> Iterable[Any]:
     return Transcode.objects.filter(eta__isnull=False).exclude(status__in=ACTIVE)
 
 
-@rule("plan and encoder are pinned together, and with them the qualities")
+@rule(
+    "plan and encoder are pinned together, and with them the qualities",
+    by_hand="encode the video again",
+)
 def _pinned() -> Iterable[Any]:
     planned = Q(plan__isnull=False)
     qualities = Q(Exists(QualityProgress.objects.filter(transcode=OuterRef("pk"))))
@@ -102,7 +122,7 @@ def _pinned() -> Iterable[Any]:
     )
 
 
-@rule("every chunk of a generation is for its one encoder")
+@rule("every chunk of a generation is for its one encoder", by_hand="encode the video again")
 def _one_encoder() -> Iterable[Any]:
     chunks = Job.objects.filter(CHUNKS, workflow_id=OuterRef("workflow_id"))
     own = Concat(Value(f"{pipeline.ENCODE}."), OuterRef("encoder"))
@@ -111,7 +131,10 @@ def _one_encoder() -> Iterable[Any]:
     return Transcode.objects.filter(foreign | common).defer("plan")
 
 
-@rule("an active transcode has a job for each chunk of its plan, and one only")
+@rule(
+    "an active transcode has a job for each chunk of its plan, and one only",
+    by_hand="cancel the transcode, then encode the video again",
+)
 def _every_chunk() -> Iterable[Any]:
     for transcode in Transcode.objects.filter(status__in=ACTIVE, plan__isnull=False).iterator():
         jobs = Job.objects.filter(CHUNKS, workflow_id=transcode.workflow_id)

@@ -238,6 +238,11 @@ class EncodePlan:
         shorter = replace(self, total_frames=total_frames)
         return replace(shorter, seeks=self.seeks[: shorter.total_chunks])
 
+    def with_kept(self, kept: Self) -> Self:
+        """The plan of all that is published, where the renditions of another one with the same segments are kept."""
+        both = sorted((*self.renditions, *kept.renditions), key=lambda r: -r.width * r.height)
+        return replace(self, renditions=tuple(both))
+
     def digest(self) -> str:
         return serial.digest(self)
 
@@ -290,6 +295,22 @@ def make_plan(
         audio=_audio(source, renditions),
     )
     return replace(plan, seeks=tuple(_seek(source, plan, chunk) for chunk in plan.chunks()))
+
+
+def plan_beside(kept: EncodePlan, choice: Choice, *, ffmpeg_build: str, settings: PlanSettings) -> EncodePlan:
+    """The plan for these sizes beside renditions that are kept: frame by frame and segment by segment as theirs,
+    whatever the settings say by now, for players change between the renditions at any segment."""
+    renditions = tuple(_rendition(size, kept.frame_rate) for size in choice.sizes)
+    bitrates = {r.audio_bitrate for r in (*renditions, *kept.renditions)}
+    return replace(
+        kept,
+        ffmpeg=ffmpeg_build,
+        encoder=settings.encoder,
+        preset=settings.preset,
+        renditions=renditions,
+        skipped=tuple(rung.name for rung in choice.skipped),
+        audio=tuple(replace(track, bitrates=tuple(sorted(bitrates, reverse=True))) for track in kept.audio),
+    )
 
 
 def _origin(source: SourceInfo) -> Fraction:

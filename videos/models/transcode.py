@@ -46,7 +46,7 @@ class Transcode(models.Model):
     status = models.CharField(max_length=10, choices=TranscodeStatus.choices, default=TranscodeStatus.PENDING)
     workflow_id = ULIDField(blank=True, default="", db_index=True)
     requested_qualities = models.JSONField(
-        default=list, blank=True, help_text="empty: every rung the source allows"
+        default=list, blank=True, help_text="the ones to encode; empty: every rung the source allows"
     )
     with_subtitles = models.BooleanField(default=True)
     text_tracks = models.JSONField(default=list, blank=True, help_text="those of the source, found at probe")
@@ -54,6 +54,11 @@ class Transcode(models.Model):
 
     based_on = models.PositiveIntegerField(
         null=True, blank=True, help_text="the generation whose finished parts are taken over where they fit"
+    )
+    kept_plan = models.JSONField(
+        null=True,
+        blank=True,
+        help_text="how the qualities were encoded that are taken over from it as they are",
     )
 
     plan = models.JSONField(null=True, blank=True, help_text="how every chunk is encoded, pinned at probe")
@@ -92,6 +97,11 @@ class Transcode(models.Model):
 
     def __str__(self) -> str:
         return f"{self.video_id} generation {self.number}: {self.status}"
+
+    @property
+    def kept_qualities(self) -> list[str]:
+        """Those that are taken over from the generation it is based on, largest first."""
+        return [rendition["name"] for rendition in (self.kept_plan or {}).get("renditions", [])]
 
     @property
     def is_active(self) -> bool:

@@ -80,7 +80,10 @@ class Video(models.Model):
 
     class Meta:
         ordering = ["-created_at"]
-        indexes = [models.Index(fields=["channel", "status"], name="videos_by_channel")]
+        indexes = [
+            models.Index(fields=["channel", "status"], name="videos_by_channel"),
+            models.Index(fields=["status"], name="videos_by_status"),
+        ]
         constraints = [
             models.UniqueConstraint(fields=["channel", "handle"], name="videos_one_handle_per_channel"),
             models.CheckConstraint(

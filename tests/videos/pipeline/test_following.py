@@ -111,7 +111,7 @@ def test_a_replaced_generation_cannot_be_revived_by_its_jobs(videos_root: Path) 
     newer = intervening.retranscode(video)
     with pytest.raises(GenerationReplaced):
         lifecycle.retry(job.lease.job_id)
-    assert Job.objects.get(pk=job.lease.job_id).status == Status.FAILED
+    assert Job.objects.get(pk=job.lease.job_id).status == Status.CANCELLED
     run_due_jobs()
     assert current(video) == newer
 

@@ -168,7 +168,7 @@ def test_a_retry_takes_over_what_the_bucket_has(
 
     monkeypatch.setattr(encode, "encode_chunk", again)
     monkeypatch.setattr(encode, "encode_audio", again)
-    intervening.retranscode(video, keeping=current(video))
+    intervening.retranscode(video, repairing=current(video))
     run_due_jobs()
     assert current(video).number == 2
     check_watched(Client(), video, tmp_path)
@@ -308,3 +308,23 @@ def test_the_disk_keeps_the_videos_unless_a_storage_is_named(videos_root: Path) 
     check_published(video)
     assert (videos_root / video.pk / "g1" / "master.m3u8").is_file()
     assert not (videos_root / "cache").exists()
+
+
+def test_qualities_that_were_not_chosen_are_copied_in_the_bucket(
+    bucket: Bucket, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    video = accept(two_qualities())
+    run_due_jobs()
+    storage.remove(storage.videos_folder())  # as on another machine
+    real, made = encode.encode_chunk, []
+
+    def noted(plan: Any, number: int, **arguments: Any) -> Any:
+        made.append(tuple(r.name for r in plan.renditions))
+        return real(plan, number, **arguments)
+
+    monkeypatch.setattr(encode, "encode_chunk", noted)
+    intervening.retranscode(video, qualities=["360p"])
+    run_due_jobs()
+    assert (current(video).number, {*made}) == (2, {("360p",)})
+    assert [r.name for r in current(video).renditions.filter(kind="video")] == ["480p", "360p"]
+    check_watched(Client(), video, tmp_path)

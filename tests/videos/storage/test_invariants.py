@@ -66,6 +66,8 @@ def forget_generations() -> None:
 
 
 PUBLISHED: list[tuple[str, Breaker]] = [
+    ("videos_known_statuses", video(status="lost")),
+    ("videos_known_statuses", quality(status="lost", completed_at=None)),
     ("videos_known_names", video(visibility="secret")),
     ("videos_known_names", transcode(current_step="dream")),
     ("videos_ready_is_published", transcode(status="retired")),
@@ -139,7 +141,10 @@ STARTED: list[tuple[str, Breaker]] = [
         lambda: Job.objects.update(status="completed", completed_at=NOW, blocked=False),
     ),
     ("transcodes_running_is_processing", run_while_pending),
+    ("transcodes_running_is_processing", transcode(status="processing")),
+    ("transcodes_ended_by_a_job", transcode(status="failed", ended_at=NOW, error="too hard")),
     ("transcodes_active_without_failure", chunks(status="failed")),
+    ("qualities_counted", quality(segments_completed=1, progress_percent=25)),
     ("transcodes_every_chunk", chunks(type="tests.noop")),
     (
         "transcodes_every_chunk",
@@ -215,5 +220,6 @@ def test_a_file_that_is_not_there_is_noticed(videos_root: Path, capsys: pytest.C
 
 def test_every_rule_of_the_pipeline_is_shown_to_fail() -> None:
     shown = {name for name, _ in (*PUBLISHED, *STARTED)} | {name for name, _, _ in FILES}
+    shown.add("files_ready")  # in test_statuses.py
     own = [text for text, check in (RULES | ON_DISK).items() if check.__module__.startswith("videos.")]
     assert [text for text in own if name_of(text) not in shown] == []

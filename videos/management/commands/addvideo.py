@@ -74,7 +74,7 @@ exit codes: 0 all were added (with --wait: and are ready) · 1 one was refused o
         parser.add_argument(
             "--site",
             default=likely_site(),
-            help="for the printed addresses (the first of CSRF_TRUSTED_ORIGINS)",
+            help="for the printed addresses (the first of CSRF_TRUSTED_ORIGINS, or where `make run` serves it)",
         )
 
     def handle(self, *args: Any, **options: Any) -> None:

@@ -13,9 +13,10 @@ from videos import depot
 from videos.exceptions import ActionRefused, VideosError
 from videos.models import Video
 from videos.reconciling import find_orphans
-from videos.verbs import BY_NAME, ON_A_SELECTION, PURGE, Order, situation_of
+from videos.verbs import BY_NAME, ON_A_SELECTION, PURGE, Order, situation_of, which
 
 VERBS = [verb.name for verb in ON_A_SELECTION]
+HELP_QUALITIES = "encode these again and keep the other published ones as they are (all)"
 
 
 class Command(QueueCommand):
@@ -27,6 +28,8 @@ class Command(QueueCommand):
 examples:
   manage.py videos retry holiday              run again what has failed; what is finished is kept
   manage.py videos retranscode holiday        queue it for re-encoding; it stays watchable meanwhile
+  manage.py videos retranscode holiday --qualities 480p
+                                              only 480p; the other published qualities are kept as they are
   manage.py videos delete holiday             hide it and stop its jobs; `restore` brings it back
   manage.py videos purge holiday              remove it and all its files for good
   manage.py videos orphans --remove           remove folders that no record knows
@@ -38,7 +41,7 @@ exit codes: 0 done · 1 a video could not be changed (the others were) · 2 wron
             one = commands.add_parser(verb)
             one.add_argument("slugs", nargs="+", metavar="SLUG")
             if verb == "retranscode":
-                one.add_argument("--qualities", default="", metavar="720p,360p", help="only these")
+                one.add_argument("--qualities", default="", metavar="720p,360p", help=HELP_QUALITIES)
                 one.add_argument("--subtitles", action="store_true", help="recognise the speech again, too")
         orphans = commands.add_parser("orphans", help="folders that belong to nobody")
         orphans.add_argument("--remove", action="store_true")
@@ -55,12 +58,12 @@ exit codes: 0 done · 1 a video could not be changed (the others were) · 2 wron
             try:
                 if obstacle := "" if verb is PURGE else verb.obstacle(situation_of(video)):
                     raise ActionRefused(f"{slug} cannot be {verb.done}: {obstacle}.", code="not_possible")
-                verb.do(video, order)
+                outcome = verb.do(video, order)
             except (VideosError, TransitionRefused) as refusal:
                 failed += 1
                 self.stderr.write(str(refusal))
             else:
-                self.stdout.write(f"{slug}: {verb.done}")
+                self.stdout.write(f"{slug}: {verb.done}{which(order, outcome)}")
         if failed:
             raise SystemExit(1)
 

@@ -65,7 +65,7 @@ exit codes: 0 told to stop · 1 not everything was added (with --once), or the f
         parser.add_argument(
             "--site",
             default=likely_site(),
-            help="for the printed addresses (the first of CSRF_TRUSTED_ORIGINS)",
+            help="for the printed addresses (the first of CSRF_TRUSTED_ORIGINS, or where `make run` serves it)",
         )
 
     def handle(self, *args: Any, **options: Any) -> None:
