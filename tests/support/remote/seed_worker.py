@@ -39,7 +39,8 @@ class SeedWorker:
         self._key = {"X-Worker-API-Key": given["api_key"]}
 
     def heartbeat(self, **told: Any) -> dict[str, Any]:
-        return self._post("heartbeat", told or None, self._key)
+        answer: dict[str, Any] = self._post("heartbeat", told or None, self._key)
+        return answer
 
     def work(self) -> None:
         """Claim and run one job after the other until there is none."""
