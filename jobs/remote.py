@@ -135,6 +135,7 @@ def _say(worker: Worker, status: str) -> str:
         return worker.order
     order = fleet.heartbeat(worker, busy=status == BUSY)
     worker.status = WorkerStatus.BUSY if status == BUSY else WorkerStatus.IDLE
+    worker.stopped_at = None
     worker.disabled = worker.disabled or order == "disabled"
     return order
 
