@@ -188,6 +188,7 @@ def _say(worker: Worker, status: str) -> str:
             announce_workers([worker.pk])
 
     database.when_unlocked(write)
+    worker.stopped_at = None
     return worker.order
 
 

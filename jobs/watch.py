@@ -44,13 +44,13 @@ class _AtRest:
 
     def __init__(self) -> None:
         self.lock = threading.Lock()
-        self._held = False
+        self._forking = threading.local()
 
     def before_fork(self) -> None:
-        self._held = self.lock.acquire(timeout=2.0)
+        self._forking.waited = self.lock.acquire(timeout=2.0)
 
     def after_fork(self) -> None:
-        if self._held:
+        if self._forking.waited:
             self.lock.release()
 
     def after_fork_in_child(self) -> None:

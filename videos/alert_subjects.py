@@ -9,11 +9,10 @@ from videos.models import Transcode, Video
 
 @names_subject
 def video_of(job: Job) -> str | None:
-    """The title, which people know, and the slug, which is in its address and belongs to no other video."""
     if not job.type.startswith("videos."):
         return None
     video_id = job.payload.get("video_id")
     if isinstance(transcode_id := job.payload.get("transcode_id"), int):
         video_id = Transcode.objects.filter(pk=transcode_id).values_list("video_id", flat=True).first()
     video = Video.objects.filter(pk=video_id).first() if isinstance(video_id, str) else None
-    return f"video “{video.title}” ({video.slug})" if video else None
+    return f"video {video.pk} “{video.title}”" if video else None

@@ -71,7 +71,7 @@ def test_a_goodbye_gives_the_jobs_free_at_once(far: RemoteClient) -> None:
     recovery.sweep()
     assert (status_of(job_id), outcomes_of(job_id)) == (Status.PENDING, ["lost"])
     assert refused(far.ask(), 409, "worker_offline")
-    far.heartbeat()
+    assert far.heartbeat()["state"] == "idle"
     assert far.claim_one()["job_id"] == job_id
 
 
