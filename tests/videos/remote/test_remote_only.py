@@ -82,9 +82,10 @@ def test_one_far_worker_takes_videos_from_their_upload_to_their_viewers(far: Far
     wait_until(lambda: staged() == [])
 
     # What comes later: the files of a generation that was replaced, and of a video that was purged.
-    again = intervening.retranscode(video)
+    again = intervening.retranscode(video, qualities=["360p"])
+    assert again.kept_qualities == ["480p"]
     wait_until(lambda: has_ended(again), timeout=180)
-    assert current(video).number == 2
+    assert (current(video).number, current(video).renditions.filter(kind="video").count()) == (2, 2)
     check_published(video)
     intervening.delete(video)
     intervening.purge(video)

@@ -138,6 +138,33 @@ def test_counts_that_were_changed_with_a_job_are_counted_again(videos_root: Path
     assert video.status == "ready"
 
 
+def test_between_two_stages_a_video_is_pending(
+    videos_root: Path, settings: Any, admin_client: Client
+) -> None:
+    settings.VIDEOS = {**settings.VIDEOS, "MIN_FREE_BYTES": 0}
+    video = accept(two_qualities(100), slug="film")
+
+    def shown() -> tuple[str, set[str]]:
+        answer = send(admin_client, "GET", f"{VIDEOS}/{video.pk}").json()
+        return answer["status"], {one["status"] for one in answer["qualities"]} - {"skipped"}
+
+    seen = [shown()]
+    while run_due_jobs(limit=1):
+        seen.append(shown())
+    assert [status for status, _ in seen] == ["pending"] * (len(seen) - 1) + ["ready"]
+    assert {*(qualities for _, some in seen for qualities in some)} == {"pending", "completed"}
+    intervening.retranscode(video)
+    (claimed,) = lifecycle.claim(new_worker(), 1)
+    assert shown()[0] == "ready"
+    lifecycle.release([claimed.lease])
+
+
+def test_the_status_of_videos_has_an_index() -> None:
+    with connection.cursor() as cursor:
+        found = connection.introspection.get_constraints(cursor, "videos_video")
+    assert ["status"] in [one["columns"] for one in found.values() if one["index"]]
+
+
 # -- beside workers ----------------------------------------------------------------------------------------------------
 
 
