@@ -103,7 +103,7 @@ def _running_beside(transcode: Transcode, transitions: list[Transition]) -> list
     """Stages of the transcode that run and were not changed now. Nobody asks when jobs are only claimed."""
     if all(t.after == Status.PROCESSING for t in transitions):
         return []
-    running = _jobs_of(transcode).filter(status=Status.PROCESSING, type__in=pipeline.types())
+    running = _jobs_of(transcode).filter(pipeline.are_stages(), status=Status.PROCESSING)
     others = running.exclude(pk__among=frozenset(t.job_id for t in transitions))
     return list(others.only("id", "type", "payload", "progress_percent"))
 

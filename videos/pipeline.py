@@ -16,8 +16,12 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from functools import reduce
 from graphlib import CycleError, TopologicalSorter
+from operator import or_
 from typing import Any, TypeVar
+
+from django.db.models import Q
 
 from jobs import JobContext, job_type, optional, workflow
 from jobs.models import Job
@@ -183,18 +187,23 @@ def is_critical(type_name: str) -> bool:
     return stage is not None and stage.critical
 
 
-def types() -> frozenset[str]:
-    """The job types of every stage."""
-    return frozenset(name for stage in _stages.values() for name in stage.types)
+def are_stages() -> Q:
+    """Jobs of any stage, also for encoders that this process does not know."""
+    return reduce(or_, (_are_of(stage) for stage in _stages.values()))
+
+
+def are_chunks() -> Q:
+    """Jobs that are chunks of the picture."""
+    return _are_of(_stages[ENCODE])
+
+
+def _are_of(stage: Stage) -> Q:
+    own = Q(type=stage.type)
+    return own | Q(type__startswith=f"{stage.type}.") if stage.per_encoder else own
 
 
 def critical_types() -> frozenset[str]:
     return frozenset(name for stage in _stages.values() if stage.critical for name in stage.types)
-
-
-def picture_types() -> frozenset[str]:
-    """The job types whose jobs are chunks of the picture."""
-    return frozenset(_stages[ENCODE].types)
 
 
 def encodes_picture(type_name: str) -> bool:

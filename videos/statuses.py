@@ -123,7 +123,7 @@ class _Jobs:
     """The jobs of a locked transcode, as far as its status follows from them."""
 
     def __init__(self, transcode: Transcode) -> None:
-        rows = Job.objects.filter(workflow_id=transcode.workflow_id or "-", type__in=pipeline.types())
+        rows = Job.objects.filter(pipeline.are_stages(), workflow_id=transcode.workflow_id or "-")
         self.rows = list(rows.only("id", "type", "status", "payload", "last_error", "completed_at"))
 
     def having(self, *statuses: Status, types: Iterable[str] | None = None) -> list[Job]:

@@ -42,8 +42,8 @@ def _share() -> Iterable[Any]:
 def _counted() -> Iterable[Any]:
     """In one statement, so that no chunk is done between two of them."""
     chunks = Job.objects.filter(
+        pipeline.are_chunks(),
         workflow_id=OuterRef("transcode__workflow_id"),
-        type__in=pipeline.picture_types(),
         status=Status.COMPLETED,
     ).order_by()
     number = Cast(KeyTextTransform("chunk", "payload"), IntegerField())
@@ -84,7 +84,7 @@ def _skipped() -> Iterable[Any]:
 )
 def _at_rest() -> Iterable[Any]:
     chunks = Job.objects.filter(workflow_id=OuterRef("transcode__workflow_id"), status=Status.PROCESSING)
-    runs = Q(Exists(chunks.filter(type__in=pipeline.picture_types())))
+    runs = Q(Exists(chunks.filter(pipeline.are_chunks())))
     runs &= Q(transcode__status=TranscodeStatus.PROCESSING)
     unfinished = Q(status__in=(QualityStatus.PENDING, QualityStatus.IN_PROGRESS))
     wrong = unfinished & differ(Q(status=QualityStatus.IN_PROGRESS), runs)

@@ -21,15 +21,13 @@ from videos.models.transcode import ACTIVE
 from videos.progress import plan_of
 from videos.removal import REMOVABLE
 
-CHUNKS = Q(type=pipeline.ENCODE) | Q(type__startswith=f"{pipeline.ENCODE}.")
-
 
 def _jobs(*statuses: str) -> Any:
     return Job.objects.filter(workflow_id=OuterRef("workflow_id"), status__in=statuses)
 
 
 def _running() -> Any:
-    return _jobs(Status.PROCESSING).filter(type__in=pipeline.types())
+    return _jobs(Status.PROCESSING).filter(pipeline.are_stages())
 
 
 def _fallen() -> Any:
@@ -60,7 +58,7 @@ def _active_without_failure() -> Iterable[Any]:
 
 @rule("a transcode that has failed or was cancelled has a critical job that did, or none that is yet to end")
 def _ended_by_a_job() -> Iterable[Any]:
-    left = _jobs(*ACTIVE_JOBS).filter(type__in=pipeline.types())
+    left = _jobs(*ACTIVE_JOBS).filter(pipeline.are_stages())
     return Transcode.objects.filter(~Exists(_fallen()), Exists(left), status__in=ENDED)
 
 
@@ -124,7 +122,7 @@ def _pinned() -> Iterable[Any]:
 
 @rule("every chunk of a generation is for its one encoder", by_hand="encode the video again")
 def _one_encoder() -> Iterable[Any]:
-    chunks = Job.objects.filter(CHUNKS, workflow_id=OuterRef("workflow_id"))
+    chunks = Job.objects.filter(pipeline.are_chunks(), workflow_id=OuterRef("workflow_id"))
     own = Concat(Value(f"{pipeline.ENCODE}."), OuterRef("encoder"))
     foreign = Q(Exists(chunks.exclude(type=pipeline.ENCODE).exclude(type=own)))
     common = Q(Exists(chunks.filter(type=pipeline.ENCODE)), encoder__in=hardware_names())
@@ -137,7 +135,7 @@ def _one_encoder() -> Iterable[Any]:
 )
 def _every_chunk() -> Iterable[Any]:
     for transcode in Transcode.objects.filter(status__in=ACTIVE, plan__isnull=False).iterator():
-        jobs = Job.objects.filter(CHUNKS, workflow_id=transcode.workflow_id)
+        jobs = Job.objects.filter(pipeline.are_chunks(), workflow_id=transcode.workflow_id)
         found = Counter(payload.get("chunk") for payload in jobs.values_list("payload", flat=True))
         plan = plan_of(transcode)
         if plan and found != Counter(range(1, plan.total_chunks + 1)):

@@ -95,13 +95,13 @@ def test_a_full_disk_is_a_clear_failure(videos_root: Path, monkeypatch: pytest.M
 def test_a_retranscode_that_fails_at_any_stage_leaves_the_published_version_as_it_was(
     videos_root: Path, break_stage: Callable[[str], None], stage: str
 ) -> None:
-    video = accept(clip(50))
+    video = accept(two_qualities(50))
     run_due_jobs()
     before = Video.objects.values().get()
     generation = storage.generation(current(video))
     files = files_in(generation)
     break_stage(stage)
-    failed = intervening.retranscode(video)
+    failed = intervening.retranscode(video, qualities=["360p"] if stage == "videos.take_over" else [])
     run_all()
     failed.refresh_from_db()
     assert failed.status == TranscodeStatus.FAILED
