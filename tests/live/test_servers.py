@@ -18,7 +18,7 @@ from asgiref.testing import ApplicationCommunicator
 from django.core.asgi import get_asgi_application
 from django.db import connection, connections
 
-from jobs import database, enqueue, lifecycle
+from jobs import database, enqueue, lifecycle, watch
 from jobs.lifecycle import ProgressReport
 from jobs.live.hub import hub
 from jobs.models import Job
@@ -112,7 +112,7 @@ def test_two_hundred_pages_cost_one_thread_that_asks_and_hear_every_step(
     for percent in (20, 40, 60, 80):
         lifecycle.report_progress([ProgressReport(lease, percent)])
         wait_until(lambda p=percent: all(page.state[shown] == p for page in pages))  # type: ignore[misc]
-    asked = [asked for asked in web.statements()[before:] if asked["thread"] != "jobs-watch"]
+    asked = [statement for statement in web.statements()[before:] if statement["thread"] != watch.THREAD]
     assert {statement["thread"] for statement in asked} == {"live-hub"}
     assert len(asked) <= MOST_STATEMENTS * (time.monotonic() - began) + MOST_STATEMENTS
     assert not any(page.ended for page in pages)
