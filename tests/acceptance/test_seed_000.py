@@ -160,6 +160,15 @@ def test_start_up_resets_what_a_dead_worker_held_and_nothing_else(videos_root: P
 # -- Database --------------------------------------------------------------------------------------------------------
 
 
+def test_videos_are_found_by_their_status_through_an_index() -> None:
+    """
+    000 · DB Considerations · “Add index on `videos(status)` for faster pending selection.”
+    """
+    with connection.cursor() as cursor:
+        constraints = connection.introspection.get_constraints(cursor, "videos_video")
+    assert any(one["index"] and one["columns"][:1] == ["status"] for one in constraints.values())
+
+
 def test_an_empty_queue_gives_nothing() -> None:
     """
     000 · Atomic Selection Pattern · “If no row updated -> queue empty.”
@@ -364,6 +373,19 @@ def test_three_videos_claimed_in_parallel_are_claimed_once_each(videos_root: Pat
     assert {status_of(video) for video in videos} == {"processing"}
 
 
+@pytest.mark.django_db(transaction=True)
+def test_a_video_marked_processing_is_pending_after_a_restart(
+    videos_root: Path, start_manage: StartManage
+) -> None:
+    """
+    000 · Test Cases · “Mark one processing; restart -> becomes pending.”
+    """
+    video = bare("film")
+    Video.objects.filter(pk=video.pk).update(status="processing")
+    start_manage("runworker", "--types", "tests.noop")
+    wait_until(lambda: status_of(video) == "pending", timeout=30)
+
+
 def test_a_subtitle_inserted_by_hand_completes_its_job(transcribed: Video) -> None:
     """
     000 · Test Cases · “Insert subtitle manually; run reconciliation -> status becomes completed.”
@@ -373,3 +395,19 @@ def test_a_subtitle_inserted_by_hand_completes_its_job(transcribed: Video) -> No
     assert stored(job).status == "pending"
     manage("reconcile")
     assert (stored(job).status, stored(job).completed_at is not None) == ("completed", True)
+
+
+@pytest.mark.parametrize("wrong", ["pending", "processing", "failed"])
+def test_a_status_that_does_not_agree_is_repaired(videos_root: Path, wrong: str) -> None:
+    """
+    000 · Acceptance Criteria · “Automatic reconciliation updates mismatched statuses.”
+    """
+    ready = accept(clip(50), slug="ready")
+    run_due_jobs()
+    waiting = accept(clip(50), slug="waiting")
+    assert (status_of(ready), status_of(waiting)) == ("ready", "pending")
+    Video.objects.update(status=wrong)
+    assert manage("check_invariants").code == 1
+    manage("reconcile")
+    assert (status_of(ready), status_of(waiting)) == ("ready", "pending")
+    assert manage("check_invariants").code == 0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
@@ -11,9 +12,9 @@ from django.db import transaction
 from django.test import Client
 from pytest_django import Settings
 
-from jobs import enqueue, fleet, lifecycle, recovery
+from jobs import database, enqueue, fleet, lifecycle, recovery
 from jobs.lifecycle import FailureReport
-from jobs.models import Attempt, Worker, WorkerKey
+from jobs.models import Attempt, Job, Worker, WorkerKey
 from jobs.testing import run_due_jobs
 from tests.acceptance.asking import (
     NO,
@@ -29,6 +30,7 @@ from tests.support.processes import wait_until
 from tests.support.queue.actors import (
     Background,
     claim_one,
+    events_of,
     expire,
     new_worker,
     stored,
@@ -77,6 +79,18 @@ def test_an_attempt_is_counted_when_it_is_claimed(far: RemoteClient) -> None:
         assert job["attempt"] == stored(id).attempt_number == runs
         good(far.report("fail", job))
     assert runs == 3
+
+
+def test_a_failure_with_attempts_left_releases_the_claim(videos_root: Path) -> None:
+    """
+    001 · 5. Job Failure · “Release claim: `claimed_at = NULL`, `claim_expires_at = NULL`, `worker_id = NULL`”
+    001 · 5. Job Failure · “Update video: `status = 'pending'` (ready for retry)”
+    """
+    video = bare("film")
+    lifecycle.fail(claim_one().lease, NO)
+    job = Job.objects.get()
+    assert (job.claimed_at, job.claim_expires_at, job.worker_id) == (None, None, None)
+    assert status_of(video) == "pending"
 
 
 def test_the_last_failure_fails_the_video_with_its_error(videos_root: Path, admin_client: Client) -> None:
@@ -133,6 +147,36 @@ def test_what_is_encoded_is_not_encoded_again_after_a_retry(
 # -- 6. Claim Expiration and Stale Detection ---------------------------------------------------------------------------
 
 
+@pytest.mark.django_db(transaction=True)
+def test_after_a_start_nobody_is_judged_for_two_minutes(remote_site: RemoteSite, settings: Settings) -> None:
+    """
+    001 · 6. Claim Expiration · “Wait for startup grace period (2 minutes after API start)”
+    001 · 6. Claim Expiration · “2-minute hardcoded delay after API startup allows workers to reconnect”
+    001 · 8. Worker Offline Detection · “Grace period: 2 minutes after API startup”
+    001 · Edge Cases · “Stale checker waits 2 minutes after API start (hardcoded in worker_api.py)”
+    001 · Edge Cases · “Allows workers to send heartbeats and reconnect”
+    001 · Edge Cases · “Prevents false-positive stale detection”
+    001 · Edge Cases · “Not configurable via environment variable”
+    001 · Failure Recovery Tests · “API Restart: Test grace period and reconnection”
+    Decided: the grace counts from the start of the site or of its database, whichever was last, and RECOVERY_GRACE
+    (2 min) sets it.
+    """
+    settings.JOBS = {**settings.JOBS, "RECOVERY_GRACE": "1h"}
+    far = new_remote("far-away")
+    id = enqueue_remote()
+    far.claim_one()
+    remote_site.serve(JOBS_RECOVERY_GRACE="1h")
+    due = enqueue("tests.noop", delay=3600)
+    Job.objects.filter(pk=due.pk).update(run_at=database.now_minus(timedelta(seconds=1)))
+    wait_until(lambda: far.heartbeat() and stored(due).status == "pending")  # the site keeps house
+    expire(id)
+    wait_until(recovery.sweep)  # the site may be sweeping just now
+    assert stored(id).status == "processing"
+    settings.JOBS = {**settings.JOBS, "RECOVERY_GRACE": "1ms"}
+    wait_until(recovery.sweep)
+    assert stored(id).status == "pending"
+
+
 @pytest.mark.parametrize("never", [False, True])
 def test_a_worker_without_a_heartbeat_for_five_minutes_is_offline(admin_client: Client, never: bool) -> None:
     """
@@ -175,6 +219,23 @@ def test_a_heartbeat_that_meets_the_offline_check_wins() -> None:
         check.wait_until_blocked()
     assert check.result() == []
     assert Worker.objects.get().status == "idle"
+
+
+def test_an_expired_claim_is_released_whole(videos_root: Path) -> None:
+    """
+    001 · 6. Claim Expiration · “Clear claim: `claimed_at = NULL`, `claim_expires_at = NULL`, `worker_id = NULL`”
+    001 · 6. Claim Expiration · “Reset video: `status = 'pending'`”
+    001 · 6. Claim Expiration · “`claim_expires_at` passed (no progress updates)”
+    001 · State Transition Tests · “Claim Expiration: Test expired claim detection and release”
+    """
+    video = bare("film")
+    lease = claim_one(new_worker(kind="remote")).lease
+    expire(lease.job_id)
+    recovery.sweep()
+    job = Job.objects.get()
+    assert (job.status, job.claimed_at, job.claim_expires_at, job.worker_id) == ("pending", None, None, None)
+    assert status_of(video) == "pending"
+    assert "recovered" in events_of(job.id)
 
 
 @pytest.mark.parametrize(("expired", "offline"), [(True, True), (True, False), (False, True)])
@@ -252,6 +313,16 @@ def test_a_new_worker_gets_an_id_and_a_key_of_which_only_the_digest_is_kept() ->
     assert key.created_at is not None
     assert worker.status == "active"
     assert given["api_key"] not in str([*WorkerKey.objects.values(), *Worker.objects.values()])
+
+
+@pytest.mark.usefixtures("open_to_registration")
+def test_a_worker_that_registers_is_heard_of() -> None:
+    """
+    001 · 7. Worker Registration · “`last_heartbeat = NOW()`”
+    """
+    worker = Worker.objects.get(pk=good(register())["worker_id"])
+    assert worker.last_heartbeat is not None
+    assert abs(worker.last_heartbeat - database.read_clock()) < timedelta(seconds=30)
 
 
 @pytest.mark.usefixtures("open_to_registration")

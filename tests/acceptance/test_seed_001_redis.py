@@ -3,23 +3,28 @@
 from __future__ import annotations
 
 import json
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
 from pytest_django import Settings
 
-from jobs import enqueue, lifecycle
+from jobs import conf, enqueue, fleet, lifecycle
+from jobs.lifecycle import ProgressReport
+from jobs.testing import run_due_jobs
 from jobs.wakeup import redis_link, streams
 from jobs.wakeup.fuse import Fuse
+from tests.acceptance.asking import after_probe, claim_stage
 from tests.conftest import RunManage, StartManage
 from tests.support.pages.live_pages import _hints_start_afresh as _hints_start_afresh
 from tests.support.pages.live_pages import connect as connect
 from tests.support.processes import wait_until
-from tests.support.queue.actors import claim_one, stored
+from tests.support.queue.actors import claim_one, new_worker, stored
 from tests.support.queue.workers import wait_for_status, wait_for_worker
 from tests.support.servers.redis_server import RedisServer
 from tests.support.servers.sse import Connect
+from tests.support.videos.video_site import accept, clip
 
 pytestmark = pytest.mark.django_db
 
@@ -106,6 +111,43 @@ def heard(redis_server: RedisServer, settings: Settings) -> Any:
 
 
 @pytest.mark.django_db(transaction=True)
+def test_outsiders_hear_of_workers_in_redis(heard: Any) -> None:
+    """
+    001 · Real-Time Updates · “`worker_status`: Worker online/offline/busy/idle”
+    """
+    worker = new_worker()
+
+    def is_told(status: str) -> bool:
+        told = [(channel, body["worker_id"], body["status"]) for channel, body in heard()]
+        return ("worker_status", worker.pk, status) in told
+
+    fleet.heartbeat(worker, busy=False)
+    wait_until(lambda: is_told("idle"), timeout=20)
+    fleet.say_goodbye(worker)
+    wait_until(lambda: is_told("offline"), timeout=20)
+
+
+@pytest.mark.django_db(transaction=True)
+def test_outsiders_hear_of_the_progress_and_the_end_of_a_video_in_redis(
+    heard: Any, videos_root: Path
+) -> None:
+    """
+    001 · Real-Time Updates · “`transcode_progress:{video_id}`: Per-video progress updates”
+    001 · Real-Time Updates · “`transcode_complete:{video_id}`: Completion notifications”
+    001 · 3. Progress Updates · “Publish progress to Redis Pub/Sub for real-time UI updates”
+    001 · 4. Job Completion · “Publish completion to Redis Pub/Sub”
+    """
+    video = accept(clip(50))
+    after_probe()
+    leases = claim_stage("videos.encode")
+    lifecycle.report_progress([ProgressReport(lease, 50) for lease in leases])
+    wait_until(lambda: f"transcode_progress:{video.pk}" in dict(heard()), timeout=20)
+    lifecycle.release(leases)
+    run_due_jobs()
+    wait_until(lambda: f"transcode_complete:{video.pk}" in dict(heard()), timeout=20)
+
+
+@pytest.mark.django_db(transaction=True)
 def test_a_page_is_told_of_changes_by_server_sent_events(connect: Connect) -> None:
     """
     001 · Real-Time Updates · “Real-time admin UI updates (no polling)”
@@ -132,3 +174,17 @@ def test_a_page_that_was_cut_off_comes_back_to_the_present_state(connect: Connec
     lifecycle.complete(claim_one().lease)
     again = connect(f"?job={job.id}", **{"Last-Event-ID": first.last_event_id})
     wait_until(lambda: again.state.get(f"job.{job.id}.status") == "completed")
+
+
+@pytest.mark.django_db(transaction=True)
+def test_heartbeat_and_reconnect_times_of_streams_are_settings(connect: Connect, settings: Settings) -> None:
+    """
+    001 · Real-Time Updates · “Heartbeat interval: 30 seconds (configurable)”
+    001 · Real-Time Updates · “Reconnect timeout: 3 seconds (configurable)”
+    """
+    defaults = conf.current()
+    assert defaults.live_heartbeat == timedelta(seconds=30)
+    assert defaults.live_reconnect == timedelta(seconds=3)
+    settings.JOBS = {**settings.JOBS, "LIVE_RECONNECT": "7s"}
+    stream = connect(f"?job={enqueue('tests.noop').id}")
+    wait_until(lambda: "retry: 7000\n" in stream.raw)

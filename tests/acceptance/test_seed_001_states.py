@@ -15,6 +15,8 @@ from jobs.testing import run_due_jobs
 from tests.acceptance.asking import (
     FOR_GOOD,
     NO,
+    after_probe,
+    claim_stage,
     job_shown,
     make_due,
     seconds_left,
@@ -25,7 +27,7 @@ from tests.support.queue.actors import claim_one, claimed_ids, expire, new_worke
 from tests.support.remote.remote_client import RemoteClient, enqueue_remote, good, refused
 from tests.support.remote.remote_fixtures import far as far
 from tests.support.remote.remote_fixtures import remote_type as remote_type
-from tests.support.videos.video_site import accept, clip, current, only_transcode
+from tests.support.videos.video_site import accept, clip, current, only_transcode, two_qualities
 from videos.models import Video
 
 pytestmark = pytest.mark.django_db
@@ -56,6 +58,19 @@ def test_an_uploaded_video_waits_is_transcoded_and_is_ready_to_stream(
     assert [*seen, status_of(video)] == ["pending", "processing", "ready"]
     assert {row.status for row in current(video).qualities.all()} == {"completed", "skipped"}
     assert admin_client.get(f"/v/{video.slug}/").status_code == 200
+
+
+def test_a_video_that_no_worker_has_in_hand_is_pending(videos_root: Path) -> None:
+    """
+    001 · Video Status · “PROCESSING = "processing" # Being transcoded by a worker”
+    """
+    video = accept(two_qualities())
+    after_probe()
+    assert status_of(video) == "pending"
+    (lease,) = claim_stage("videos.encode")
+    assert status_of(video) == "processing"
+    lifecycle.release([lease])
+    assert status_of(video) == "pending"
 
 
 def test_a_video_has_failed_when_its_attempts_are_used(videos_root: Path) -> None:
@@ -115,6 +130,23 @@ def test_the_fields_of_a_claim_are_empty_set_and_empty_again(admin_client: Clien
     assert (shown["claim_expires_at"], shown["worker_id"]) == (None, None)
 
 
+@pytest.mark.parametrize("way", ["release", "fail", "expire"])
+def test_a_job_that_came_back_has_not_been_claimed(admin_client: Client, way: str) -> None:
+    """
+    001 · Transcoding Job · “(NULL = unclaimed)”
+    """
+    job = enqueue("tests.noop")
+    lease = claim_one().lease
+    if way == "release":
+        lifecycle.release([lease])
+    elif way == "fail":
+        lifecycle.fail(lease, NO)
+    else:
+        expire(job.id)
+        recovery.sweep()
+    assert job_shown(admin_client, job)["claimed_at"] is None
+
+
 def test_a_job_says_when_it_was_completed(admin_client: Client) -> None:
     """
     001 · Transcoding Job · “`completed_at`: When transcoding finished (NULL = not complete)”
@@ -158,6 +190,19 @@ def test_the_last_error_is_that_of_the_most_recent_failure(admin_client: Client)
         make_due()
         lifecycle.fail(claim_one().lease, lifecycle.FailureReport("ValueError", message))
         assert job_shown(admin_client, job)["last_error"] == f"ValueError: {message}"
+
+
+def test_a_completed_job_has_no_error(admin_client: Client) -> None:
+    """
+    001 · Transcoding Job · “(NULL = no error)”
+    Decided: no error is an empty text, never NULL; what went wrong before is in the job's attempts.
+    """
+    job = enqueue("tests.noop")
+    lifecycle.fail(claim_one().lease, NO)
+    make_due()
+    lifecycle.complete(claim_one().lease)
+    assert job_shown(admin_client, job)["last_error"] == ""
+    assert [attempt.error for attempt in stored(job).attempts.order_by("token")] == ["it broke", ""]
 
 
 def test_a_transcode_passes_through_its_steps(videos_root: Path) -> None:
@@ -264,6 +309,25 @@ SEED_SQL = {
     "failed": "last_error <> '' AND attempt_number >= max_attempts",
     "retrying": "last_error <> '' AND attempt_number < max_attempts AND claimed_at IS NULL",
 }
+
+
+@pytest.mark.parametrize("state", STATES)
+def test_the_conditions_of_the_document_select_the_same_rows(jobs: dict[str, str], state: str) -> None:
+    """
+    001 · Derived Job States · “`claimed_at = NULL AND completed_at = NULL`”
+    001 · Derived Job States · “`claimed_at != NULL AND claim_expires_at > NOW() AND completed_at = NULL`”
+    001 · Derived Job States · “`claimed_at != NULL AND claim_expires_at <= NOW() AND completed_at = NULL`”
+    001 · Derived Job States · “`completed_at != NULL`”
+    001 · Derived Job States · “`last_error != NULL AND attempt_number >= max_attempts`”
+    001 · Derived Job States · “`last_error != NULL AND attempt_number < max_attempts AND claimed_at = NULL`”
+    Decided: no error is an empty text, and failed or cancelled jobs have no claim either: beside these conditions
+    `status` tells them from unclaimed ones, and a permanent failure from a job that will be retried.
+    """
+    condition = SEED_SQL[state].format(now=database.now_sql())
+    found = {row[0] for row in database.fetch(f"SELECT id FROM jobs_job WHERE {condition}")}
+    ended = {"dead", "hopeless"} if state in ("unclaimed", "retrying") else {"hopeless"}
+    names = {name for name, id in jobs.items() if id in found}
+    assert names - ended == STATES[state] - ended
 
 
 # -- Job Lifecycle State Machine ---------------------------------------------------------------------------------------

@@ -261,6 +261,22 @@ def test_only_the_worker_that_holds_a_job_reports_on_it(far: RemoteClient, verb:
     assert (stored(id).status, stored(id).progress_percent) == ("processing", 0)
 
 
+@pytest.mark.parametrize("verb", ["progress", "complete", "fail"])
+def test_a_report_after_the_claim_has_expired_is_refused(far: RemoteClient, verb: str) -> None:
+    """
+    001 · 3. Progress Updates · “Check claim validity (`claim_expires_at > NOW()`)”
+    001 · Edge Cases · “Complete/fail endpoints verify claim ownership”
+    001 · Edge Cases · “If claim expired: return 409 Conflict”
+    001 · Race Condition Tests · “Completion Race: Complete after claim expired”
+    """
+    id = enqueue_remote()
+    job = far.claim_one()
+    expire(id)
+    assert refused(far.report(verb, job), 409, "lease_lost")
+    recovery.sweep()
+    assert (stored(id).status, stored(id).attempt_number) == ("pending", 1)
+
+
 def test_progress_is_stored_with_its_step_and_time(far: RemoteClient) -> None:
     """
     001 · 3. Progress Updates · “`current_step = <step>` (probe, thumbnail, transcode, etc.)”
@@ -426,6 +442,21 @@ def test_what_is_to_be_made_anew_is_kept_with_the_request(video: Video, admin_cl
     run_due_jobs()
     new.refresh_from_db()
     assert (new.status, new.requested_qualities) == ("published", ["360p"])
+
+
+def test_chosen_qualities_are_replaced_and_the_others_taken_over(
+    video: Video, admin_client: Client, encoded: list[tuple[int, tuple[str, ...]]]
+) -> None:
+    """
+    001 · 4a. Retranscode · “"qualities_to_delete": ["1080p", "720p", "480p"]”
+    001 · 4a. Retranscode · “Delete specified quality files from disk”
+    001 · 4a. Retranscode · “Delete `video_qualities` records for those qualities”
+    """
+    retranscode(admin_client, video, qualities=["360p"])
+    run_due_jobs()
+    assert current(video).number == 2
+    assert published(video) == ["480p", "360p"]
+    assert encoded == [(1, ("360p",))]
 
 
 def test_all_qualities_are_made_anew_where_none_is_chosen(

@@ -118,6 +118,30 @@ def test_a_heartbeat_is_expected_every_thirty_seconds(far: RemoteClient) -> None
     assert far.heartbeat()["heartbeat_seconds"] == 30
 
 
+@pytest.mark.parametrize("end", ["complete", "fail"])
+def test_a_worker_is_busy_from_its_claim_to_its_report(
+    far: RemoteClient, admin_client: Client, end: str
+) -> None:
+    """
+    001 · Worker State Machine · “idle --> busy: Worker claims job”
+    001 · Worker State Machine · “busy --> idle: Worker completes/fails job”
+    001 · Worker Status · “`current_job_id`: Job currently being processed (NULL = idle)”
+    001 · 2. Job Claiming · “Update worker: `current_job_id = <job_id>`, `status = 'busy'`”
+    001 · 4. Job Completion · “`current_job_id = NULL`”
+    001 · 4. Job Completion · “`status = 'idle'`”
+    001 · 5. Job Failure · “Update worker: `current_job_id = NULL`, `status = 'idle'`”
+    """
+    far.heartbeat("idle")
+    enqueue_remote()
+    assert worker_shown(admin_client, far.worker)["current_job_id"] is None
+    job = far.claim_one()
+    shown = worker_shown(admin_client, far.worker)
+    assert (shown["state"], shown["current_job_id"]) == ("busy", job["job_id"])
+    good(far.report(end, job))
+    shown = worker_shown(admin_client, far.worker)
+    assert (shown["state"], shown["current_job_id"]) == ("idle", None)
+
+
 @pytest.mark.usefixtures("open_to_registration")
 def test_a_worker_is_known_by_id_name_kind_and_what_it_tells(admin_client: Client) -> None:
     """
@@ -139,6 +163,17 @@ def test_a_worker_is_known_by_id_name_kind_and_what_it_tells(admin_client: Clien
     assert worker_shown(admin_client, near)["kind"] == "local"
     assert worker_shown(admin_client, near)["last_heartbeat"] is None
     assert shown["id"] != near.pk
+
+
+@pytest.mark.usefixtures("open_to_registration")
+@pytest.mark.parametrize("told", [["gpu", "h264"], {"gpu": True, "h264": True, "av1": False}])
+def test_capabilities_are_told_as_a_list_or_as_an_object(admin_client: Client, told: Any) -> None:
+    """
+    001 · Worker Status · “`capabilities`: JSON metadata about worker capabilities (GPU, codecs, etc.)”
+    """
+    assert {"gpu", "h264"} <= set(
+        worker_shown(admin_client, registered(capabilities=told).worker)["capabilities"]
+    )
 
 
 # -- Quality Progress --------------------------------------------------------------------------------------------------

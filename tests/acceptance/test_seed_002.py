@@ -197,6 +197,26 @@ def test_an_empty_queue_gives_nothing() -> None:
 # -- 5. Priority Semantics, 6. Delay -----------------------------------------------------------------------------------
 
 
+@pytest.mark.parametrize(("label", "value"), [("high", 0), ("normal", 5), ("low", 10)])
+def test_priorities_have_labels(label: str, value: int) -> None:
+    """
+    002 · 5. Priority Semantics · “high | 0”
+    002 · 5. Priority Semantics · “normal | 5”
+    002 · 5. Priority Semantics · “low | 10”
+    002 · 1. Goals · “Named priority labels mapping to numeric weights”
+    """
+    assert stored(enqueue("tests.noop", priority=label)).priority == value  # type: ignore[arg-type, unused-ignore]
+
+
+def test_the_labels_are_a_setting(settings: Settings) -> None:
+    """
+    002 · 5. Priority Semantics · “Example mapping (configure in `QUEUE_SETTINGS.priorities`)”
+    002 · 19. Configuration · “Mapping label→int priority”
+    """
+    settings.JOBS = {**settings.JOBS, "PRIORITIES": {"high": 0, "normal": 5, "low": 10, "backfill": 50}}
+    assert stored(enqueue("tests.noop", priority="backfill")).priority == 50  # type: ignore[arg-type, unused-ignore]
+
+
 def test_a_job_is_normal_unless_told_otherwise() -> None:
     """
     002 · 5. Priority Semantics · “Current system enqueues all submissions as `normal`”

@@ -19,6 +19,7 @@ from jobs import (
     enqueue_many,
     lifecycle,
     recovery,
+    snapshot,
     statistics,
 )
 from jobs.models import Attempt, Breaker, Job, Worker
@@ -123,6 +124,56 @@ def test_a_job_carries_its_payload_its_times_and_a_correlation_id(declare: Decla
     assert job.created_at <= job.run_at
     run_due_jobs()
     assert Job.objects.get(type="tests.noop").correlation_id == "request-1"
+
+
+def test_purge_empties_the_queue() -> None:
+    """
+    002 · 10. Test Utilities · “`purge()` clears both heaps (added for test isolation).”
+    """
+    from jobs.testing import purge
+
+    enqueue("tests.noop")
+    enqueue("tests.noop", delay=60)
+    lifecycle.fail(claim_one().lease, NO)
+    assert purge() == 2
+    assert not Job.objects.exists()
+
+
+def test_a_snapshot_tells_depth_ready_scheduled_and_shutdown() -> None:
+    """
+    002 · 11. Queue Inspection · “"depth": total_queued_jobs”
+    002 · 11. Queue Inspection · “"ready": ready_heap_size”
+    002 · 11. Queue Inspection · “"scheduled": scheduled_heap_size”
+    002 · 11. Queue Inspection · “"shutdown": shutdown_flag”
+    """
+    new_worker()
+    enqueue_many("tests.noop", [{}] * 3)
+    enqueue("tests.noop", delay=60)
+    lifecycle.complete(claim_one().lease)
+    claim_one()
+    said = snapshot()
+    assert [said[key] for key in ("depth", "ready", "scheduled", "shutdown")] == [2, 1, 1, False]
+    assert (said["processing"], said["completed"]) == (1, 1)
+    Worker.objects.update(draining=True)
+    assert snapshot()["shutdown"] is True
+
+
+def test_what_handlers_raise_can_be_asserted_on(declare: Declare) -> None:
+    """
+    002 · 12. Worker Exception Tracking · “worker exceptions are captured in `LAST_EXCEPTIONS` list”
+    002 · 12. Worker Exception Tracking · “"error": str(exception)”
+    002 · 12. Worker Exception Tracking · “"type": exception_class_name”
+    """
+    from jobs.testing import exceptions
+
+    def broken(job: JobContext) -> None:
+        raise KeyError("report 7")
+
+    declare("here.broken", broken)
+    job = enqueue("here.broken")
+    run_due_jobs(raise_errors=False)
+    (raised,) = exceptions()
+    assert (raised.job_id, raised.type, raised.error) == (job.id, "KeyError", "'report 7'")
 
 
 # -- 13. Failures, 14. Scaling Path ------------------------------------------------------------------------------------

@@ -20,6 +20,11 @@ def test_every_test_of_a_seed_says_which_of_its_statements_it_shows() -> None:
             assert seeds == {of_seed[1]}, f"{module}.{test.name}"
 
 
+def test_every_section_of_every_seed_has_a_statement() -> None:
+    found = {(statement.seed, statement.section) for statement in table.all_statements()}
+    assert found == {(seed, section) for seed, sections in table.SECTIONS.items() for section in sections}
+
+
 def test_no_statement_is_listed_twice() -> None:
     listed = [(one.seed, one.section, one.words) for one in table.all_statements()]
     assert sorted(set(listed)) == sorted(listed)
