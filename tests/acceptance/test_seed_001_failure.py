@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from datetime import timedelta
 from hashlib import sha256
 from pathlib import Path
@@ -238,6 +239,17 @@ def test_an_expired_claim_is_released_whole(videos_root: Path) -> None:
     assert "recovered" in events_of(job.id)
 
 
+def test_a_released_job_has_no_step() -> None:
+    """
+    001 · 6. Claim Expiration · “`current_step = NULL`”
+    """
+    job = enqueue("tests.noop")
+    lifecycle.report_progress([lifecycle.ProgressReport(claim_one().lease, 40, "transcode")])
+    expire(job.id)
+    recovery.sweep()
+    assert (stored(job).status, stored(job).current_step) == ("pending", "")
+
+
 @pytest.mark.parametrize(("expired", "offline"), [(True, True), (True, False), (False, True)])
 def test_expiry_alone_releases_a_job_and_silence_alone_does_not(expired: bool, offline: bool) -> None:
     """
@@ -381,6 +393,19 @@ def test_an_offline_worker_has_no_current_job_and_comes_back_by_a_heartbeat(
     assert worker_shown(admin_client, far.worker)["running"] == 0
     far.heartbeat("idle")
     assert worker_shown(admin_client, far.worker)["state"] == "idle"
+
+
+def test_the_return_of_a_worker_is_logged(far: RemoteClient, caplog: pytest.LogCaptureFixture) -> None:
+    """
+    001 · 8. Worker Offline Detection · “Recovery logged for debugging”
+    001 · Edge Cases · “stale checker logs recovery”
+    """
+    silent_for(far.worker, minutes=6)
+    recovery.sweep()
+    with caplog.at_level(logging.INFO, logger="jobs"):
+        caplog.clear()
+        far.heartbeat("idle")
+    assert [record for record in caplog.records if far.worker.name in record.getMessage()] != []
 
 
 def test_the_threshold_is_a_setting(settings: Settings) -> None:
