@@ -27,10 +27,10 @@ from typing import NoReturn
 
 HERE = Path(__file__).resolve().parent
 
-ON_BOTH = ("queue", "worker", "schedules", "breakers", "tasks_backend")
-"""SQL, locks and processes that race for rows."""
+ON_BOTH = ("acceptance", "queue", "worker", "schedules", "breakers", "tasks_backend")
+"""What the customer's documents say; SQL, locks and processes that race for rows."""
 ON_POSTGRESQL = (
-    *("acceptance", "admin", "alerts", "api", "live", "media", "observability", "project", "remote"),
+    *("admin", "alerts", "api", "live", "media", "observability", "project", "remote"),
     *("smoke", "videos"),
 )
 """Pages, requests and media: the same code on either database."""

@@ -66,9 +66,10 @@ class Order:
 
 
 def which(order: Order, outcome: object) -> str:
-    """What an action was about, for messages and logs: " (360p; 480p kept)"."""
-    kept = outcome.kept_qualities if isinstance(outcome, Transcode) else []
-    parts = [", ".join(order.qualities), f"{', '.join(kept)} kept" if kept else ""]
+    """What an action was about, for messages and logs: " (360p; 480p kept from version 1)"."""
+    parts = [", ".join(order.qualities)]
+    if isinstance(outcome, Transcode) and outcome.kept_qualities:
+        parts.append(f"{', '.join(outcome.kept_qualities)} kept from version {outcome.based_on}")
     said = "; ".join(part for part in parts if part)
     return f" ({said})" if said else ""
 

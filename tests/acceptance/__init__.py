@@ -1,1 +1,1 @@
-"""The whole pipeline, with real encoding."""
+"""The customer's five documents, statement by statement (docs/seeds.md), and the whole pipeline with real encoding."""

@@ -13,7 +13,13 @@ from videos.models import QualityStatus, TranscodeStatus, VideoStatus
 pytestmark = pytest.mark.django_db
 
 
+@pytest.fixture(autouse=True)
+def _shelf() -> None:
+    """Overrides the fixture that takes chunks from the shelf: here ffmpeg runs."""
+
+
 def test_an_upload_becomes_ready_and_conformant(videos_root: Path) -> None:
+    """001 · Integration Tests · “End-to-End: Upload → Transcode → Ready”"""
     video = accept(two_qualities())
     assert video.status == VideoStatus.PENDING
     run_due_jobs()

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.videos.media_clips import LIMITS, binary, make_clip, plan_for, run_ffmpeg
+from tests.support.videos.media_clips import LIMITS, binary, make_clip, plan_for, run_ffmpeg, spoken_english
 from videos.media import recognition, subtitles
 from videos.media.probe import probe
 from videos.media.recognition import Heard, cues_of
@@ -139,17 +139,8 @@ def test_silence_has_no_words(tmp_path: Path) -> None:
 
 
 def test_english_is_recognised(tmp_path: Path) -> None:
-    """The opening of A Tale of Two Cities, read aloud (from the wheel moonshine-voice, where it is installed)."""
     pytest.importorskip("pocketsphinx")
-    from importlib import metadata
-
-    try:
-        files = metadata.files("moonshine-voice") or []
-    except metadata.PackageNotFoundError:
-        pytest.skip("moonshine-voice is not installed")
-    spoken = next(str(file.locate()) for file in files if file.name == "two_cities.wav")
-    sound = tmp_path / "speech.wav"
-    run_ffmpeg("-i", spoken, "-t", "8", "-ar", "16000", "-ac", "1", sound)
+    sound = spoken_english(tmp_path / "speech.wav", 8)
     engine = recognition.PocketSphinx()
     assert engine.understands("en-GB")
     assert not engine.understands("de")

@@ -216,11 +216,11 @@ def test_a_restart_of_the_site_takes_no_job_from_a_remote_worker(
     remote_site.kill_server()
     wait_until(lambda: Job.objects.expired().filter(type="remote.hold").count() == 2)
     a_sweep_passes()
-    assert faithful.state == lost.state == (Status.PROCESSING, WorkerStatus.IDLE)
+    assert faithful.state == lost.state == (Status.PROCESSING, WorkerStatus.BUSY)
 
     remote_site.serve()
     a_sweep_passes()
-    assert faithful.state == lost.state == (Status.PROCESSING, WorkerStatus.IDLE)
+    assert faithful.state == lost.state == (Status.PROCESSING, WorkerStatus.BUSY)
     faithful.ask("heartbeat", {"status": "busy", "running": [faithful.lease]})
     answer = faithful.ask(f"jobs/{faithful.job['job_id']}/complete", {"token": faithful.job["token"]})
     assert answer["status"] == Status.COMPLETED

@@ -61,7 +61,7 @@ def freeze(process: ManageProcess, *, in_transaction: bool) -> None:
 
     def frozen() -> bool:
         os.kill(process.pid, signal.SIGSTOP)
-        if _is_in_transaction() == in_transaction:
+        if is_in_transaction() == in_transaction:
             return True
         os.kill(process.pid, signal.SIGCONT)
         return False
@@ -69,7 +69,8 @@ def freeze(process: ManageProcess, *, in_transaction: bool) -> None:
     wait_until(frozen, interval=0.001)
 
 
-def _is_in_transaction() -> bool:
+def is_in_transaction() -> bool:
+    """Whether another process has a transaction open."""
     if connection.vendor == "postgresql":
         others = "SELECT state FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()"
         wait_until(lambda: ("active",) not in database.fetch(others), interval=0.001)

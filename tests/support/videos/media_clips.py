@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pytest
 
 from tests.support.videos import shelf
 from videos.media import encode, ffmpeg, finish, ladder, plan, probe, verify
@@ -162,6 +163,17 @@ def sample_clip(name: str) -> Path:
         if file.name == name:
             return Path(str(file.locate()))
     raise FileNotFoundError(name)
+
+
+def spoken_english(path: Path, seconds: float) -> Path:
+    """The opening of A Tale of Two Cities, read aloud (from the wheel moonshine-voice, where it is installed)."""
+    try:
+        files = metadata.files("moonshine-voice") or []
+    except metadata.PackageNotFoundError:
+        pytest.skip("moonshine-voice is not installed")
+    spoken = next(Path(str(file.locate())) for file in files if file.name == "two_cities.wav")
+    run_ffmpeg("-i", spoken, "-t", str(seconds), "-ar", "16000", "-ac", "1", path)
+    return path
 
 
 def plan_for(

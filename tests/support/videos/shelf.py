@@ -3,7 +3,7 @@
 A key is the digest of everything that decides about the bytes: the code of `videos/media`, the build of ffmpeg or the
 version of PyAV, the arguments, and the contents of the files that are read. `installed()` puts the shelf
 between the pipeline and ffmpeg in the test process; worker processes always run ffmpeg. Tests of encoding itself
-(tests/media, tests/acceptance) do without it, and SPROCKET_SHELF=off does without it everywhere.
+(tests/media, tests/acceptance/test_pipeline.py) do without it, and SPROCKET_SHELF=off does without it everywhere.
 """
 
 from __future__ import annotations
