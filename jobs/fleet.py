@@ -184,12 +184,19 @@ def heartbeat(worker: Worker, *, busy: bool) -> str:
     """
     mine = Worker.objects.filter(pk=worker.pk, pid=worker.pid, process_start=worker.process_start)
     status = WorkerStatus.BUSY if busy else WorkerStatus.IDLE
-    updated = mine.update(status=status, last_heartbeat=Now(), stopped_at=None)
-    current = mine.only("disabled", "draining").first() if updated else None
-    if current is None:
+    current = mine.only("disabled", "draining", "status").first()
+    if current is None or not mine.update(status=status, last_heartbeat=Now(), stopped_at=None):
         raise UnknownWorker(worker.pk)
+    if current.status == WorkerStatus.OFFLINE:
+        log_return(worker)
     announce_workers([worker.pk])
     return current.order
+
+
+def log_return(worker: Worker) -> None:
+    log.info(
+        "worker %s was offline and is back", worker.name, extra={"code": "worker_back", "worker": worker.name}
+    )
 
 
 def lock_regained(worker: Worker) -> None:

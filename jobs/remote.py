@@ -177,7 +177,7 @@ def _say(worker: Worker, status: str) -> str:
 
     def write() -> None:
         with database.atomic():
-            worker.disabled, worker.draining = _lock(worker)
+            worker.disabled, worker.draining, before = _lock(worker)
             # Lock, then check: its last key may have been revoked since this request has shown it.
             if not WorkerKey.objects.usable().filter(worker=worker).exists():
                 raise UnknownWorker(worker.pk)
@@ -186,6 +186,8 @@ def _say(worker: Worker, status: str) -> str:
                 status=worker.status, last_heartbeat=Now(), stopped_at=None
             )
             announce_workers([worker.pk])
+        if before == WorkerStatus.OFFLINE and status != STARTING:
+            fleet.log_return(worker)
 
     database.when_unlocked(write)
     worker.stopped_at = None
@@ -196,13 +198,15 @@ _SAID = {STARTING: WorkerStatus.IDLE, "idle": WorkerStatus.IDLE, "active": Worke
 """What is recorded of a worker that says so and holds no job."""
 
 
-def _lock(worker: Worker) -> tuple[bool, bool]:
-    """Lock the worker's row. Returns whether it is disabled, and whether it drains."""
+def _lock(worker: Worker) -> tuple[bool, bool, str]:
+    """Lock the worker's row. Returns whether it is disabled, whether it drains, and its status."""
     lock = "FOR NO KEY UPDATE" if database.is_postgres() else ""
-    rows = database.fetch(f"SELECT disabled, draining FROM jobs_worker WHERE id = %s {lock}", [worker.pk])
+    rows = database.fetch(
+        f"SELECT disabled, draining, status FROM jobs_worker WHERE id = %s {lock}", [worker.pk]
+    )
     if not rows:
         raise UnknownWorker(worker.pk)
-    return bool(rows[0][0]), bool(rows[0][1])
+    return bool(rows[0][0]), bool(rows[0][1]), rows[0][2]
 
 
 def _holds_a_job(worker: Worker) -> bool:

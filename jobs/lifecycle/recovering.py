@@ -87,8 +87,11 @@ def _end(rows: list[LockedJob], status: Status, reason: str) -> None:
         return
     ids = [row.id for row in rows]
     failure = FailureReport(WorkerLost.__name__, f"The worker is gone: {reason}.")
+    step = (
+        {} if status == Status.FAILED else {"current_step": ""}
+    )  # of a dead letter, the last one says something
     Job.objects.filter(pk__among=frozenset(ids)).update(
-        **NO_LEASE, status=status, lease_token=F("lease_token") + 1, last_error=failure.message
+        **NO_LEASE, **step, status=status, lease_token=F("lease_token") + 1, last_error=failure.message
     )
     close_attempts(ids, Outcome.LOST, failure)
     Event.record(ids, Kind.RECOVERED, detail=reason)

@@ -55,7 +55,7 @@ def test_the_answer_names_what_is_encoded_and_what_is_kept(video: Video, admin_c
     listed = b"".join(master.streaming_content).decode()  # type: ignore[attr-defined]
     assert "480p/playlist.m3u8" in listed
     assert "360p/playlist.m3u8" in listed
-    assert LogEntry.objects.get().change_message == f"{RETRANSCODE.done} (360p; 480p kept)"
+    assert LogEntry.objects.get().change_message == f"{RETRANSCODE.done} (360p; 480p kept from version 1)"
 
 
 @pytest.mark.parametrize(
