@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from jobs.models import Job
@@ -18,8 +18,8 @@ class Situation:
     video: Video
     newest: Transcode | None
     has_failed_quality: bool = False
-    has_failed_extra: bool = False
-    """It was published without its pictures or subtitles, because their job has failed."""
+    missing_stages: Sequence[str] = ()
+    """What it was published without, such as its pictures or subtitles, because their job has failed."""
 
     @property
     def is_deleted(self) -> bool:
@@ -40,19 +40,13 @@ def situation_of(video: Video, newest: Transcode | None = None) -> Situation:
     """Who has the newest transcode already gives it."""
     newest = newest or video.transcodes.defer("plan").order_by("-number").first()
     failed = newest is not None and newest.qualities.filter(status=QualityStatus.FAILED).exists()
-    return Situation(video, newest, failed, _failed_extra(newest))
-
-
-def _failed_extra(newest: Transcode | None) -> bool:
     is_published = newest is not None and newest.status == TranscodeStatus.PUBLISHED
-    return is_published and bool(failed_stages(newest))
+    return Situation(video, newest, failed, failed_stages(newest) if newest and is_published else ())
 
 
-def failed_stages(transcode: Transcode | None) -> list[str]:
-    """The types of its failed jobs: of a published one, what it was published without."""
-    failed = (
-        Job.objects.failed().filter(workflow_id=transcode.workflow_id) if transcode else Job.objects.none()
-    )
+def failed_stages(transcode: Transcode) -> list[str]:
+    """The types of its failed jobs."""
+    failed = Job.objects.failed().filter(workflow_id=transcode.workflow_id)
     return sorted({*failed.values_list("type", flat=True)})
 
 
@@ -99,7 +93,7 @@ def _busy(now: Situation) -> str:
 
 def _nothing_failed(now: Situation) -> str:
     ended_badly = now.newest is None or now.newest.status in ENDED
-    failed = ended_badly or now.has_failed_quality or now.has_failed_extra
+    failed = ended_badly or now.has_failed_quality or bool(now.missing_stages)
     return _busy(now) or ("" if failed else "nothing has failed")
 
 

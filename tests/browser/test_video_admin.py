@@ -200,7 +200,8 @@ def test_the_list_moves_by_itself_and_each_button_does_what_it_says(page: Page, 
     expect(message(page, "done_retranscode")).to_be_visible()
     expect(page.locator("#v-stage")).to_have_attribute("data-generation", "2")
     expect(page.get_by_role("progressbar", name="360p")).to_have_js_property("value", 100)
-    expect(page.get_by_role("progressbar", name="480p")).to_have_count(0)
+    expect(page.get_by_role("progressbar", name="480p")).to_have_js_property("value", 100)
+    expect(page.locator('[data-encoded="360p"][data-kept="480p"]')).to_be_visible()
 
     films.wait_until_loaded(page)
     page.get_by_role("button", name="Delete").click()

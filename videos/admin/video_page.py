@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
@@ -21,7 +22,8 @@ from videos import live_topics, subtitling
 from videos.exceptions import VideosError
 from videos.media.ladder import LADDER
 from videos.media.webvtt import MOST_BYTES
-from videos.models import Rendition, RenditionKind, Video
+from videos.models import QualityStatus, Rendition, RenditionKind, Video
+from videos.progress import QualityShare
 from videos.verbs import (
     BY_NAME,
     PURGE,
@@ -30,7 +32,6 @@ from videos.verbs import (
     VERBS,
     Order,
     Situation,
-    failed_stages,
     situation_of,
     which,
 )
@@ -49,8 +50,9 @@ def context(admin: Any, request: HttpRequest, video_id: str) -> dict[str, Any]:
     now = situation_of(video, video.transcodes.order_by("-number").first())
     may_change = admin.may(request, "change")
     subtitles = list(video.subtitles.defer("webvtt"))
+    moving = _moving(video, now, admin.admin_site.name, may_change=may_change)
     return {
-        **_moving(video, now, admin.admin_site.name, may_change=may_change),
+        **moving,
         "title": video.title,
         "subtitle": None,
         "video": video,
@@ -68,7 +70,7 @@ def context(admin: Any, request: HttpRequest, video_id: str) -> dict[str, Any]:
         "may_add_subtitles": request.user.has_perm("videos.add_subtitle"),
         "may_delete_subtitles": request.user.has_perm("videos.delete_subtitle"),
         "ladder": _rungs(video),
-        "published_qualities": _published_qualities(video),
+        "published_qualities": _published_qualities(video, now, moving["now"].made),
         "published_bytes": video.published_bytes,
         "seen": now.seen,
     }
@@ -96,9 +98,11 @@ def _visible(admin: Any, request: HttpRequest, video_id: str) -> Video:
     return video
 
 
-def _published_qualities(video: Video) -> list[str]:
+def _published_qualities(video: Video, now: Situation, made: Sequence[QualityShare]) -> list[str]:
     if video.current is None:
         return []
+    if now.newest is not None and now.newest.pk == video.current_id:
+        return [share.quality for share in made if share.status == QualityStatus.COMPLETED]
     return list(video.current.renditions.filter(kind=RenditionKind.VIDEO).values_list("name", flat=True))
 
 
@@ -121,7 +125,7 @@ def _moving(video: Video, now: Situation, site: str, *, may_change: bool) -> dic
         "may_retry_quality": may_change and RETRY_QUALITY.is_possible(now),
         "is_active": now.is_active,
         "newest": now.newest,
-        "failed_stages": failed_stages(now.newest) if now.has_failed_extra else [],
+        "failed_stages": now.missing_stages,
         "generations": [
             {
                 "transcode": transcode,
