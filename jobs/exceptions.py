@@ -12,6 +12,7 @@ JobsError
 ├── TooManyTries              .retry_after
 └── WorkerRefused             this worker may not claim
     ├── UnknownWorker
+    ├── WorkerRevoked
     ├── WorkerDisabled
     ├── WorkerOffline
     ├── WorkerOutdated
@@ -138,6 +139,15 @@ class UnknownWorker(WorkerRefused):
 
     def __init__(self, worker_id: str) -> None:
         super().__init__(f"Worker {worker_id} is not registered; register again before claiming.")
+
+
+class WorkerRevoked(WorkerRefused):
+    """While its request was under way: before, its key opens nothing."""
+
+    code = "key_revoked"
+
+    def __init__(self) -> None:
+        super().__init__("This key was revoked: stop, and ask an administrator for another.")
 
 
 class WorkerDisabled(WorkerRefused):

@@ -15,7 +15,7 @@ from django.db import IntegrityError
 from django.db.models.functions import Now
 
 from jobs import conf, database, fleet, lifecycle, live, registry, worker_keys
-from jobs.exceptions import UnknownWorker, WorkerNameTaken
+from jobs.exceptions import UnknownWorker, WorkerNameTaken, WorkerRevoked
 from jobs.lifecycle import Lease
 from jobs.lifecycle.recovering import recover_lost
 from jobs.models import Job, JobTypeState, Status, Worker, WorkerKey, WorkerKind, WorkerStatus
@@ -180,7 +180,7 @@ def _say(worker: Worker, status: str) -> str:
             worker.disabled, worker.draining, before = _lock(worker)
             # Lock, then check: its last key may have been revoked since this request has shown it.
             if not WorkerKey.objects.usable().filter(worker=worker).exists():
-                raise UnknownWorker(worker.pk)
+                raise WorkerRevoked
             worker.status = WorkerStatus.BUSY if status == BUSY or _holds_a_job(worker) else _SAID[status]
             Worker.objects.filter(pk=worker.pk).update(
                 status=worker.status, last_heartbeat=Now(), stopped_at=None

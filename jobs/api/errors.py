@@ -23,6 +23,7 @@ from jobs.exceptions import (
     WorkerNameTaken,
     WorkerOffline,
     WorkerOutdated,
+    WorkerRevoked,
 )
 from jobs.refusal import Refusal as Refusal
 from jobs.refusal import not_authenticated, too_many_tries
@@ -57,6 +58,7 @@ Meaning = Callable[[Exception], Refusal | None]
 _MEANINGS: dict[type[Exception], tuple[int, str]] = {
     InvalidPayload: (422, "invalid"),
     TransitionRefused: (409, "not_possible"),
+    WorkerRevoked: (401, "key_revoked"),
     UnknownWorker: (401, "unknown_worker"),
     WorkerDisabled: (403, "worker_disabled"),
     WorkerNameTaken: (409, "name_taken"),

@@ -13,7 +13,7 @@ from django.contrib.admin.models import LogEntry
 from django.test import Client
 
 from jobs import database, lifecycle, remote, worker_keys
-from jobs.exceptions import UnknownWorker, WorkerNameTaken
+from jobs.exceptions import WorkerNameTaken, WorkerRevoked
 from jobs.models import Attempt, Job, Status, Worker, WorkerKey, WorkerStatus
 from jobs.remote import Announcement
 from tests.support.pages.dashboard_pages import show
@@ -162,7 +162,7 @@ def test_a_heartbeat_that_waits_for_the_revocation_does_not_bring_the_worker_bac
         worker_keys.revoke_all(far.worker)
         beat = Background(partial(remote.heartbeat, far.worker, status="idle", announcement=Announcement()))
         beat.wait_until_blocked()
-    assert isinstance(beat.outcome(), UnknownWorker)
+    assert isinstance(beat.outcome(), WorkerRevoked)
     assert stored_status(far) == WorkerStatus.OFFLINE
 
 
